@@ -1,0 +1,21 @@
+"""The layers that architecture strings are made of, and what surrounds them."""
+
+from lvbert_tf.layers.dynamic_conv import DynamicConv
+from lvbert_tf.layers.embeddings import Embeddings
+from lvbert_tf.layers.encoder import Encoder
+from lvbert_tf.layers.feed_forward import FeedForward
+from lvbert_tf.layers.registry import LayerOptions, make_layer, register_layer
+from lvbert_tf.layers.residual import ResidualLayer
+from lvbert_tf.layers.self_attention import SelfAttention
+
+__all__ = [
+    "DynamicConv",
+    "Embeddings",
+    "Encoder",
+    "FeedForward",
+    "LayerOptions",
+    "ResidualLayer",
+    "SelfAttention",
+    "make_layer",
+    "register_layer",
+]

@@ -1,0 +1,83 @@
+"""The feed-forward layer `f` (paper, appendix A; Vaswani et al., 2017)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from lvbert_tf.layers.initializers import truncated_normal
+
+
+def gelu(x: Any) -> Any:
+    """Returns x * Phi(x), the exact form, in operations that ONNX has.
+
+    TensorFlow lowers `keras.activations.gelu(approximate=False)` to Erfc, which no
+    ONNX operator set holds.
+    """
+    return 0.5 * x * (1.0 + ops.erf(x * 0.7071067811865476))
+
+
+@keras.saving.register_keras_serializable(package="lvbert_tf")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers with a GELU between: `gelu(x W1 + b1) W2 + b2`.
+
+    Args:
+        hidden_dim: width H of input and output.
+        intermediate_dim: width F between the two.
+
+    Call arguments:
+        inputs: (B, T, H) in the compute dtype.
+        padding_mask: ignored; every position is computed on its own.
+
+    Returns:
+        (B, T, H).
+
+    Cost:
+        2 H F + F + H parameters; 4 T H F floating-point operations a sequence.
+    """
+
+    def __init__(self, hidden_dim: int, intermediate_dim: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.supports_masking = True
+        self.intermediate = keras.layers.Dense(
+            intermediate_dim,
+            kernel_initializer=truncated_normal(),
+            dtype=self.dtype_policy,
+            name="intermediate",
+        )
+        self.output_dense = keras.layers.Dense(
+            hidden_dim,
+            kernel_initializer=truncated_normal(),
+            dtype=self.dtype_policy,
+            name="output_dense",
+        )
+
+    def build(
+        self, inputs_shape: tuple[int | None, ...], padding_mask_shape: Any = None
+    ) -> None:
+        """Creates the weights for inputs (B, T, H)."""
+        self.intermediate.build(inputs_shape)
+        self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
+        self.built = True
+
+    def call(
+        self, inputs: Any, padding_mask: Any = None, training: bool | None = None
+    ) -> Any:
+        """Transforms (B, T, H) to (B, T, H)."""
+        return self.output_dense(gelu(self.intermediate(inputs)))
+
+    def compute_output_shape(
+        self, inputs_shape: Any, padding_mask_shape: Any = None
+    ) -> Any:
+        """Returns the shape of the output, which is that of the input."""
+        return inputs_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+        }

@@ -1,0 +1,1 @@
+"""The models: backbone, tokenizer, task models, supernet and ELECTRA pair."""

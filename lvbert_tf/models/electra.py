@@ -1,0 +1,279 @@
+"""LVBertElectra: replaced-token detection (Clark et al., 2020) for LV-BERT."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from lvbert_tf.models.preset_model import PresetModel
+
+from lvbert_tf.distribution import num_replicas, replica_id, sum_over_replicas
+from lvbert_tf.layers.dropout import dropout_seed
+from lvbert_tf.layers.encoder import Encoder
+from lvbert_tf.layers.heads import MaskedLMHead, ReplacedTokenHead
+from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.objectives import (
+    histogram,
+    masked_lm_sums,
+    sample_tokens,
+    scatter_tokens,
+    step_seed,
+)
+from lvbert_tf.models.pretraining import (
+    DENOMINATOR_EPSILON,
+    Batch,
+    apply_gradients,
+    batch_seed,
+    encoder_inputs,
+    global_denominator,
+)
+
+HISTOGRAM_BINS = 200
+_SAMPLING_SALT = 0x5EED
+
+
+@keras.saving.register_keras_serializable(package="lvbert_tf")
+class LVBertElectra(PresetModel):
+    """A generator that fills masked tokens and a discriminator that detects them.
+
+    Both have the same architecture and share the embedding tables with their
+    LayerNorm; the generator is narrower. The loss is
+    `generator_weight * masked LM + discriminator_weight * replaced-token detection`;
+    no gradient flows through the sampled tokens.
+
+    Args:
+        discriminator: the encoder that pretraining is for.
+        generator_fraction: width of the generator relative to the discriminator.
+        generator_weight: weight of the masked-LM loss.
+        discriminator_weight: weight of the detection loss.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: a batch, see `lvbert_tf.models.pretraining`.
+        training: whether to drop.
+
+    Returns:
+        dict: `mlm_logits` (B, P, V), `corrupted_ids` int32 (B, T), `labels` int32
+        (B, T), 1 where a token was replaced by another, and `logits` (B, T), positive
+        where the discriminator takes a token for replaced.
+
+    Raises:
+        ValueError: if `generator_fraction` is not in (0, 1].
+    """
+
+    def __init__(
+        self,
+        discriminator: LVBertBackbone,
+        generator_fraction: float = 0.25,
+        generator_weight: float = 1.0,
+        discriminator_weight: float = 50.0,
+        **kwargs: Any,
+    ) -> None:
+        if not 0 < generator_fraction <= 1:
+            raise ValueError(
+                "`generator_fraction` must be above 0 and at most 1. "
+                f"Received: generator_fraction={generator_fraction}"
+            )
+        super().__init__(dtype=discriminator.dtype_policy, **kwargs)
+        self.discriminator = discriminator
+        self.generator_fraction = generator_fraction
+        self.generator_weight = generator_weight
+        self.discriminator_weight = discriminator_weight
+        self.run_seed = 0
+        dtype = discriminator.dtype_policy
+        hidden_dim = round(discriminator.hidden_dim * generator_fraction)
+        self.generator = Encoder(
+            discriminator.architecture,
+            hidden_dim,
+            4 * hidden_dim,
+            generator_heads(hidden_dim),
+            kernel_size=discriminator.kernel_size,
+            dropout=discriminator.dropout,
+            attention_dropout=discriminator.attention_dropout,
+            mask_convolution=discriminator.mask_convolution,
+            dtype=dtype,
+            name="generator",
+        )
+        self.generator_head = MaskedLMHead(
+            discriminator.vocabulary_size,
+            discriminator.embedding_dim,
+            dtype=dtype,
+            name="generator_head",
+        )
+        self.discriminator_head = ReplacedTokenHead(
+            discriminator.hidden_dim, dtype=dtype, name="discriminator_head"
+        )
+        self.generator.build((None, None, discriminator.embedding_dim))
+        self.generator_head.build((None, None, hidden_dim))
+        self.discriminator_head.build((None, None, discriminator.hidden_dim))
+        self.built = True
+
+    def generator_hidden(self, batch: Batch, training: bool = False) -> Any:
+        """Returns the generator's hidden states (B, T, H_generator)."""
+        embedded = self.discriminator.embeddings(
+            batch["token_ids"], batch["segment_ids"], training=training
+        )
+        return self.generator(
+            embedded, padding_mask=batch["padding_mask"], training=training
+        )
+
+    def mlm_logits(self, batch: Batch, training: bool = False) -> Any:
+        """Returns the generator's logits (B, P, V)."""
+        return self.generator_head(
+            self.generator_hidden(batch, training),
+            batch["mask_positions"],
+            self.discriminator.token_embedding.embeddings,
+        )
+
+    def corrupt(self, batch: Batch, sampled_ids: Any) -> tuple[Any, Any]:
+        """Returns the text with sampled tokens, and where it differs from the original.
+
+        Args:
+            batch: the masked batch.
+            sampled_ids: int32 (B, P), the generator's tokens.
+
+        Returns:
+            int32 (B, T) tokens; int32 (B, T) labels, 1 for replaced. A sample that
+            equals the original is not a replacement.
+        """
+        places = (batch["mask_positions"], batch["mask_weights"])
+        original = scatter_tokens(
+            batch["token_ids"], places[0], batch["mask_ids"], places[1]
+        )
+        corrupted = scatter_tokens(original, places[0], sampled_ids, places[1])
+        return corrupted, tf.cast(tf.not_equal(corrupted, original), tf.int32)
+
+    def detection_logits(
+        self, batch: Batch, corrupted_ids: Any, training: bool = False
+    ) -> Any:
+        """Returns the discriminator's logits (B, T) for a corrupted text."""
+        inputs = {**encoder_inputs(batch), "token_ids": corrupted_ids}
+        return self.discriminator_head(self.discriminator(inputs, training=training))
+
+    def call(self, inputs: Batch, training: bool = False) -> dict[str, Any]:
+        """Runs generator, sampling and discriminator on a batch."""
+        logits = self.mlm_logits(inputs, training)
+        sampled = sample_tokens(logits, self._uniform(inputs))
+        corrupted, labels = self.corrupt(inputs, sampled)
+        return {
+            "mlm_logits": logits,
+            "corrupted_ids": corrupted,
+            "labels": labels,
+            "logits": self.detection_logits(inputs, corrupted, training),
+        }
+
+    def _uniform(self, batch: Batch) -> Any:
+        """Returns float32 (B, P), a function of (seed, step, example, slot) only."""
+        positions = batch["mask_positions"]
+        rows, slots = tf.unstack(tf.shape(positions))
+        seed = step_seed(self.run_seed ^ _SAMPLING_SALT, batch["step"][0])
+        everyone = tf.random.stateless_uniform((rows * num_replicas(), slots), seed)
+        start = rows * tf.cast(replica_id(), tf.int32)
+        return everyone[start : start + rows]
+
+    def losses_of(
+        self, batch: Batch, outputs: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns this replica's share of the loss, and the sums for the metrics."""
+        masked = masked_lm_sums(
+            outputs["mlm_logits"], batch["mask_ids"], batch["mask_weights"]
+        )
+        logits = outputs["logits"]
+        if logits.dtype != tf.float64:
+            logits = tf.cast(logits, tf.float32)
+        labels = outputs["labels"]
+        weights = tf.cast(batch["padding_mask"], logits.dtype)
+        targets = tf.cast(labels, logits.dtype)
+        detection = tf.reduce_sum(
+            weights
+            * tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
+        )
+        loss = self.generator_weight * masked.loss / tf.cast(
+            global_denominator(batch["mask_weights"]), masked.loss.dtype
+        ) + self.discriminator_weight * detection / global_denominator(weights)
+        called = tf.cast(logits > 0, weights.dtype)
+        sums = {
+            "mlm_loss": masked.loss,
+            "mlm_correct": masked.correct,
+            "masked_tokens": masked.weight,
+            "disc_loss": detection,
+            "tokens": tf.reduce_sum(weights),
+            "replaced": tf.reduce_sum(weights * targets),
+            "called_replaced": tf.reduce_sum(weights * called),
+            "found": tf.reduce_sum(weights * called * targets),
+        }
+        return loss, sums
+
+    def train_step(self, data: Batch) -> dict[str, Any]:
+        """Trains both networks on one batch."""
+        with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
+            outputs = self(data, training=True)
+            loss, sums = self.losses_of(data, outputs)
+        step = apply_gradients(self, tape, loss)
+        return {**self.metrics_from(_summed(sums)), **step}
+
+    def test_step(self, data: Batch) -> dict[str, Any]:
+        """Returns sums over one batch, without dropout; see `metrics_from`."""
+        outputs = self(data, training=False)
+        _, sums = self.losses_of(data, outputs)
+        sums["disc_histogram"] = histogram(
+            tf.sigmoid(tf.cast(outputs["logits"], tf.float32)),
+            outputs["labels"],
+            tf.cast(data["padding_mask"], tf.float32),
+            HISTOGRAM_BINS,
+        )
+        return _summed(sums)
+
+    def metrics_from(self, sums: dict[str, Any]) -> dict[str, Any]:
+        """Returns means and rates from the sums of one or of many batches."""
+
+        def ratio(part: str, whole: str) -> Any:
+            return sums[part] / (sums[whole] + DENOMINATOR_EPSILON)
+
+        generator_loss = ratio("mlm_loss", "masked_tokens")
+        discriminator_loss = ratio("disc_loss", "tokens")
+        wrong = (
+            sums["called_replaced"] - sums["found"] + sums["replaced"] - sums["found"]
+        )
+        return {
+            "loss": self.generator_weight * generator_loss
+            + self.discriminator_weight * discriminator_loss,
+            "generator_loss": generator_loss,
+            "discriminator_loss": discriminator_loss,
+            "mlm_accuracy": ratio("mlm_correct", "masked_tokens"),
+            "discriminator_accuracy": 1.0
+            - wrong / (sums["tokens"] + DENOMINATOR_EPSILON),
+            "discriminator_precision": ratio("found", "called_replaced"),
+            "discriminator_recall": ratio("found", "replaced"),
+            "masked_tokens": sums["masked_tokens"],
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        config = super().get_config()
+        config.pop("dtype")
+        return {
+            **config,
+            "discriminator": keras.saving.serialize_keras_object(self.discriminator),
+            "generator_fraction": self.generator_fraction,
+            "generator_weight": self.generator_weight,
+            "discriminator_weight": self.discriminator_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LVBertElectra":
+        """Rebuilds the pair from `get_config()`."""
+        config = dict(config)
+        config.pop("dtype", None)
+        config["discriminator"] = keras.saving.deserialize_keras_object(
+            config["discriminator"]
+        )
+        return cls(**config)
+
+
+def generator_heads(hidden_dim: int) -> int:
+    """Returns the generator's number of heads: one for every 64 columns, at least 1."""
+    return max(1, hidden_dim // 64)
+
+
+def _summed(sums: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(sums, sum_over_replicas(list(sums.values())), strict=True))

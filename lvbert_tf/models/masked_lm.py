@@ -1,0 +1,94 @@
+"""LVBertMaskedLM: fills masked tokens; also the objective `mlm` of pretraining."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras_hub.models import MaskedLM
+
+from lvbert_tf.layers.dropout import dropout_seed
+from lvbert_tf.layers.heads import MaskedLMHead
+from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
+from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
+from lvbert_tf.models.pretraining import (
+    Batch,
+    apply_gradients,
+    batch_seed,
+    encoder_inputs,
+    global_denominator,
+    is_pretraining_batch,
+    masked_lm_means,
+    masked_lm_totals,
+)
+
+
+@keras.saving.register_keras_serializable(package="lvbert_tf")
+class LVBertMaskedLM(MaskedLM):
+    """A backbone with the masked-language-modelling head.
+
+    Args:
+        backbone: the encoder.
+        preprocessor: turns raw strings into inputs and targets; or None.
+        **kwargs: `name` and `trainable`.
+
+    Call arguments:
+        inputs: the backbone's inputs and `mask_positions`, int32 (B, P).
+
+    Returns:
+        Logits (B, P, V) of the original tokens at the masked positions.
+
+    `fit` takes raw strings (with a preprocessor), or a dataset of pretraining batches
+    (dicts with `mask_ids` and `mask_weights`), which it trains on with the
+    pretraining step shared with `LVBertElectra`.
+    """
+
+    backbone_cls = LVBertBackbone
+    preprocessor_cls = LVBertMaskedLMPreprocessor
+
+    def __init__(
+        self, backbone: LVBertBackbone, preprocessor: Any = None, **kwargs: Any
+    ) -> None:
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = MaskedLMHead(
+            backbone.vocabulary_size,
+            backbone.embedding_dim,
+            dtype=backbone.dtype_policy,
+            name="masked_lm_head",
+        )
+        # === Functional model ===
+        inputs = {
+            **backbone.input,
+            "mask_positions": keras.Input((None,), dtype="int32", name="mask_positions"),
+        }
+        hidden = backbone(backbone.input)
+        outputs = self.masked_lm_head(
+            hidden, inputs["mask_positions"], backbone.token_embedding.embeddings
+        )
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.run_seed = 0
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Trains on one batch: of pretraining, or what `fit` made of raw strings."""
+        if not is_pretraining_batch(data):
+            result: dict[str, Any] = super().train_step(data)
+            return result
+        denominator = global_denominator(data["mask_weights"])
+        with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
+            sums = self._sums(data, training=True)
+            loss = sums.loss / denominator
+        return {**masked_lm_means(sums), **apply_gradients(self, tape, loss)}
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Returns sums over one batch of pretraining, or the metrics of `evaluate`."""
+        if not is_pretraining_batch(data):
+            result: dict[str, Any] = super().test_step(data)
+            return result
+        return masked_lm_totals(self._sums(data, training=False))
+
+    def _sums(self, batch: Batch, training: bool) -> MaskedLMSums:
+        inputs = {**encoder_inputs(batch), "mask_positions": batch["mask_positions"]}
+        logits = self(inputs, training=training)
+        return masked_lm_sums(logits, batch["mask_ids"], batch["mask_weights"])

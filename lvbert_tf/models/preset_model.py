@@ -1,0 +1,52 @@
+"""Saving models that are no KerasHub backbones in the layout of its presets."""
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.weights.h5"
+
+
+class PresetModel(keras.Model):
+    """A model that keeps its configuration and weights in a folder.
+
+    KerasHub saves backbones and tasks, which must be functional models; a supernet
+    and an ELECTRA pair are not.
+    """
+
+    def save_to_preset(self, preset_dir: str | Path) -> None:
+        """Writes configuration and weights into a folder, made if it is not there."""
+        folder = Path(preset_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = keras.saving.serialize_keras_object(self)
+        config.pop("compile_config", None)
+        config.pop("build_config", None)
+        (folder / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n")
+        self.save_weights(folder / WEIGHTS_FILE)
+
+    @classmethod
+    def from_preset(cls, preset: str | Path, load_weights: bool = True) -> Self:
+        """Returns the model that `save_to_preset` wrote.
+
+        Args:
+            preset: the folder.
+            load_weights: whether to load the weights or draw them anew.
+
+        Raises:
+            ValueError: if the folder holds no such model.
+        """
+        folder = Path(preset)
+        path = folder / CONFIG_FILE
+        if not path.is_file():
+            raise ValueError(f"Not a model directory, {CONFIG_FILE} is missing: {folder}")
+        model: Any = keras.saving.deserialize_keras_object(json.loads(path.read_text()))
+        if not isinstance(model, cls):
+            raise ValueError(
+                f"{path} describes a {type(model).__name__}. Expected: {cls.__name__}"
+            )
+        if load_weights:
+            model.load_weights(folder / WEIGHTS_FILE)
+        return model

@@ -1,0 +1,6 @@
+"""Set-up that must come before TensorFlow is imported."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
