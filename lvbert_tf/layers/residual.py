@@ -39,7 +39,8 @@ class ResidualLayer(keras.layers.Layer):
         self, inputs_shape: tuple[int | None, ...], padding_mask_shape: Any = None
     ) -> None:
         """Creates the weights for inputs (B, T, H)."""
-        self.layer.build(inputs_shape)
+        if not self.layer.built:  # a deserialised one is
+            self.layer.build(inputs_shape)
         self.dropout.build(None)
         self.layer_norm.build(inputs_shape)
         self.built = True

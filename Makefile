@@ -1,0 +1,59 @@
+# Every target does its own set-up; `make help` lists them.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements.lock)
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: help quickstart test test-slow benchmark lint format lock clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+quickstart: $(STAMP) ## from raw text to served answers, in minutes
+	$(BIN)/python -m training quickstart --run-dir runs/quickstart $(QUICKSTART_ARGS)
+
+test: $(STAMP) ## the default tests
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(STAMP) ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+benchmark: $(STAMP) ## everything in benchmarks/, as JSON and a table
+	$(BIN)/python -m benchmarks $(BENCHMARK_ARGS)
+
+lint: $(STAMP) ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## rewrite what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(STAMP) ## resolve requirements.lock anew, keeping what still fits
+	$(BIN)/uv pip compile pyproject.toml --extra training --extra export \
+	  --extra serving --extra dev --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --quiet --output-file requirements.lock
+
+clean: ## remove the environment
+	rm -rf $(VENV)
+
+# A half-made environment has no stamp, so that the next call finishes it.
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Python 3.11 is missing: '$(PYTHON)' was not found." >&2; \
+	  echo "Install it, or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo "Python 3.11 is needed; $(PYTHON) is another version." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  "uv==$(UV_VERSION)" || { \
+	  echo "No package registry was reached; pip's configuration names none that" \
+	       "works from here." >&2; exit 1; }
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
