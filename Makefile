@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements.lock)
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Importing TensorFlow without compiled bytecode takes three times as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help quickstart test test-slow benchmark lint format lock clean
 

@@ -1,0 +1,1 @@
+"""Serving: an embedded server that speaks the TensorFlow Serving API, and clients."""

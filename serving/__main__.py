@@ -1,0 +1,22 @@
+"""``python -m serving serve | predict | bench``."""
+
+import sys
+
+from command_line import Command, run_application
+
+COMMANDS = {
+    "serve": Command(
+        "serving.serve", "serve SavedModels over the TensorFlow Serving API"
+    ),
+    "predict": Command("serving.predict", "ask a running server for predictions"),
+    "bench": Command("serving.bench", "measure a running server"),
+}
+
+if __name__ == "__main__":
+    sys.exit(
+        run_application(
+            "python -m serving",
+            "Serve exported models over REST and gRPC, ask them, measure them.",
+            COMMANDS,
+        )
+    )

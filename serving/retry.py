@@ -1,0 +1,95 @@
+"""Tries a request again where that can help: after a while, and not for ever."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class ClientError(Exception):
+    """A request failed for good.
+
+    Attributes:
+        code: the HTTP status or the name of the gRPC status; None where no answer
+            came.
+    """
+
+    def __init__(self, message: str, code: int | str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TemporaryError(Exception):
+    """One try failed, and the next may not: the server is busy or not there.
+
+    Attributes:
+        code: as that of `ClientError`.
+        wait_s: how long the server asks to wait, in seconds, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: int | str | None = None,
+        wait_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often and when a request is tried again.
+
+    The wait doubles with each try. Of each wait a random half is taken off, so that
+    clients that were refused together do not come back together.
+
+    Attributes:
+        tries: how often a request is sent at most.
+        first_wait_s: wait before the second try, in seconds.
+        longest_wait_s: no wait is longer, in seconds.
+    """
+
+    tries: int = 6
+    first_wait_s: float = 0.1
+    longest_wait_s: float = 5.0
+
+    def run(
+        self,
+        request: Callable[[], Result],
+        what: str,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Result:
+        """Sends a request until it is answered.
+
+        Args:
+            request: sends it once; raises `TemporaryError` where another try may
+                help.
+            what: what is sent where, for the error.
+            sleep: waits for some seconds.
+
+        Raises:
+            ClientError: if the last try fails, with the reason that it gave.
+        """
+        started = time.monotonic()
+        wait_s = self.first_wait_s
+        for number in range(1, self.tries + 1):
+            try:
+                return request()
+            except TemporaryError as error:
+                if number == self.tries:
+                    seconds = time.monotonic() - started
+                    tries = "1 try" if number == 1 else f"{number} tries"
+                    raise ClientError(
+                        f"{what}: no answer after {tries} in {seconds:.1f} s; the last "
+                        f"failed with: {error}",
+                        error.code,
+                    ) from error
+                pause = wait_s * random.uniform(0.5, 1.0)
+                sleep(min(max(pause, error.wait_s or 0.0), self.longest_wait_s))
+                wait_s *= 2
+        raise ValueError(f"tries must be at least 1. Received: tries={self.tries}")

@@ -1,0 +1,240 @@
+"""The whole server in one object, to be started and stopped."""
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from command_line import CommandError, UsageError
+from serving.server.batching import BatchScheduler
+from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
+from serving.server.grpc_front import GrpcFront
+from serving.server.http_front import HttpFront
+from serving.server.inference import Inference
+from serving.server.metrics import Metrics
+from serving.server.model_config import ModelConfig
+from serving.server.repository import ModelRepository
+from serving.server.rest import RestApi
+from serving.server.servable import Servable
+from serving.server.status import ServingError
+from serving.server.versions import check_startable
+from serving.server.warm_up import warm_up
+
+Refresh = Callable[[], Sequence[ModelConfig] | None]
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """How a server runs.
+
+    Attributes:
+        host: address to listen on.
+        rest_port: port of the REST API; 0: any free one.
+        grpc_port: port of the gRPC API; 0: any free one.
+        batching: puts concurrent requests together; None: off.
+        metrics_path: where the metrics are on the REST port; None: nowhere.
+        poll_interval_s: seconds between two looks for new versions.
+        rest_timeout_s: after so many seconds a REST request is given up.
+        max_request_bytes: the largest body, and the largest input tensor.
+        threads: requests computed at a time, for REST and gRPC each; 0: 4 for each
+            core and at least 16, with batching enough to fill two batches.
+        max_pending: requests that may wait or run, for REST and gRPC each.
+        inter_op_threads: TensorFlow operations run at a time; 0: one for each core.
+        intra_op_threads: threads for one operation; 0: one for each core.
+        allow_reload_config: whether gRPC callers may replace the configuration.
+    """
+
+    host: str = "127.0.0.1"
+    rest_port: int = 8501
+    grpc_port: int = 8500
+    batching: BatchingConfig | None = None
+    metrics_path: str | None = DEFAULT_METRICS_PATH
+    poll_interval_s: float = 1.0
+    rest_timeout_s: float = 30.0
+    max_request_bytes: int = 64 * 2**20
+    threads: int = 0
+    max_pending: int = 1024
+    inter_op_threads: int = 0
+    intra_op_threads: int = 0
+    allow_reload_config: bool = False
+
+    def request_threads(self) -> int:
+        """Returns the number of threads that compute requests."""
+        if self.threads:
+            return self.threads
+        threads = max(16, 4 * (os.cpu_count() or 1))
+        if self.batching is not None:
+            # A thread waits for each request in a batch, and costs next to nothing.
+            threads = max(threads, min(2 * self.batching.execution_batch_size, 256))
+        return threads
+
+
+class EmbeddedServer:
+    """A server for the TensorFlow Serving API.
+
+    Use it as a context manager, or call `start` and `stop`.
+
+    Args:
+        models: what to serve.
+        options: how.
+        refresh: called at each look for new versions; returns the new models where
+            the configuration has changed, else None.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[ModelConfig],
+        options: ServerOptions = ServerOptions(),
+        refresh: Refresh = lambda: None,
+    ) -> None:
+        self._models = list(models)
+        self._options = options
+        self._refresh = refresh
+        self.metrics = Metrics()
+        self.repository = ModelRepository(self._models, self._load)
+        scheduler = BatchScheduler(options.batching) if options.batching else None
+        self._scheduler = scheduler
+        inference = Inference(self.repository, scheduler)
+        threads = options.request_threads()
+        self._http = HttpFront(
+            RestApi(
+                inference,
+                self.metrics,
+                options.metrics_path,
+                options.max_request_bytes,
+            ),
+            threads,
+            options.max_pending,
+            options.max_request_bytes,
+            options.rest_timeout_s,
+        )
+        self._grpc = GrpcFront(
+            inference,
+            self.metrics,
+            threads,
+            options.max_pending,
+            options.max_request_bytes,
+            self._reconfigure if options.allow_reload_config else None,
+        )
+        self._rest_port = self._grpc_port = 0
+
+    @property
+    def rest_url(self) -> str:
+        """Where the REST API is, as ``http://host:port``."""
+        return f"http://{_address(self._options.host, self._rest_port)}"
+
+    @property
+    def grpc_address(self) -> str:
+        """Where the gRPC API is, as ``host:port``."""
+        return _address(self._options.host, self._grpc_port)
+
+    def start(self) -> None:
+        """Loads all models, then opens both ports.
+
+        Raises:
+            UsageError: if a model has no version to serve or a port is taken.
+            CommandError: if a model cannot be loaded.
+        """
+        for model in self._models:
+            check_startable(model)
+        rest_socket = bind(self._options.host, self._options.rest_port, "--rest-port")
+        try:
+            if self._options.grpc_port:
+                # A look before the models are loaded; gRPC itself binds after.
+                bind(self._options.host, self._options.grpc_port, "--grpc-port").close()
+            self.repository.start(self._options.poll_interval_s, self._look)
+            self._grpc_port = self._grpc.start(
+                _address(self._options.host, self._options.grpc_port)
+            )
+        except ServingError as error:
+            rest_socket.close()
+            raise CommandError(f"{error.code.name}: {error}") from error
+        except BaseException:
+            rest_socket.close()
+            raise
+        self._rest_port = rest_socket.getsockname()[1]
+        self._http.start(rest_socket)
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """Stops accepting, finishes running requests, and frees the models.
+
+        Args:
+            grace_s: how long running requests may take, in seconds.
+        """
+        self._http.stop(grace_s)
+        self._grpc.stop(grace_s)
+        if self._scheduler is not None:
+            self._scheduler.close()
+        self.repository.close(grace_s)
+
+    def __enter__(self) -> Self:
+        """Starts the server."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops the server."""
+        self.stop()
+
+    def _load(self, name: str, path: Path) -> Servable:
+        servable = Servable(
+            path, self._options.inter_op_threads, self._options.intra_op_threads
+        )
+        try:
+            warm_up(servable, self._options.max_request_bytes)
+        except ServingError:
+            servable.close()
+            raise
+        return servable
+
+    def _look(self) -> Sequence[ModelConfig] | None:
+        models = self._refresh()
+        for model in models or ():
+            check_startable(model)
+        return models
+
+    def _reconfigure(self, models: list[ModelConfig]) -> None:
+        for model in models:
+            check_startable(model)
+        self.repository.reconfigure(models)
+
+
+def bind(host: str, port: int, flag: str) -> socket.socket:
+    """Returns a TCP socket that is bound to an address and does not listen yet.
+
+    Args:
+        host: an IPv4 or IPv6 address or a name.
+        port: the port; 0: any free one.
+        flag: the option that named the port, for the error.
+
+    Raises:
+        UsageError: if the address is taken or not one of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"--host: {host}: {error}") from None
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise UsageError(
+            f"{flag}: cannot listen on {host} port {port}: {error.strerror}"
+        ) from None
+    return bound
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

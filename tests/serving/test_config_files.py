@@ -1,0 +1,200 @@
+"""models.config, batching.config, monitoring.config: what is read, what is refused."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from command_line import UsageError
+from serving.server.batching_config import (
+    BatchingConfig,
+    read_batching_config,
+    read_monitoring_config,
+)
+from serving.server.model_config import (
+    All,
+    Latest,
+    ModelConfig,
+    Specific,
+    parse_model_argument,
+    read_models_config,
+)
+from serving.server.text_proto import read_text_proto
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "file.config"
+    path.write_text(text)
+    return path
+
+
+def test_batching_fields(tmp_path: Path) -> None:
+    text = """
+    # a comment
+    max_batch_size { value: 16 }  batch_timeout_micros: { value: 500 }
+    num_batch_threads < value: 3 >, max_enqueued_batches { value: 7 };
+    allowed_batch_sizes: [4, 8]
+    enable_large_batch_splitting { value: true }
+    max_execution_batch_size { value: 8 }
+    pad_variable_length_inputs: false
+    thread_pool_name { value: 'mine' }
+    """
+    config = read_batching_config(written(tmp_path, text))
+    assert config == BatchingConfig(16, 500, 3, 7, (4, 8), True, 8)
+    assert [config.padded_size(size) for size in (1, 4, 5, 8)] == [4, 4, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("max_batch_size { value: 0 }", [":1: max_batch_size", "at least 1", "0"]),
+        ("\nmax_batch_size: 8", [":2: max_batch_size", "{ value: ... }", "8"]),
+        ("max_batch_size { size: 8 }", ["{ value: ... }", "size"]),
+        ("max_batch_size { value: 8 } max_batch_size { value: 8 }", ["given twice"]),
+        ("max_batchsize { value: 8 }", ["unknown field", "max_batch_size"]),
+        ("pad_variable_length_inputs: true", ["[CLS]", "pad_variable_length_inputs"]),
+        ("allowed_batch_sizes: 8 allowed_batch_sizes: 4", ["ascending", "[8, 4]"]),
+        (
+            "max_batch_size { value: 16 } allowed_batch_sizes: 8",
+            ["largest batch (16)", "Received: 8"],
+        ),
+        ("max_execution_batch_size { value: 8 }", ["enable_large_batch_splitting"]),
+        ("max_batch_size { value: 8", [":1:", "the end of the file"]),
+        ("max_batch_size { value: }", ["a value for value", "}"]),
+        ("max_batch_size { value 8 }", ["':' or '{'"]),
+        ("max_batch_size @ 8", [":1:", "@"]),
+        ("num_batch_threads { value: many }", ["a whole number", "many"]),
+    ],
+)
+def test_batching_errors(tmp_path: Path, text: str, parts: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_batching_config(written(tmp_path, text))
+    assert str(tmp_path) in str(caught.value)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    for read in (read_batching_config, read_monitoring_config, read_models_config):
+        with pytest.raises(UsageError, match="nowhere"):
+            read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('prometheus_config { enable: true path: "/m" }', "/m"),
+        ("prometheus_config: { enable: true }", "/monitoring/prometheus/metrics"),
+        ("prometheus_config { }", None),
+        ("", None),
+    ],
+)
+def test_monitoring(tmp_path: Path, text: str, expected: str | None) -> None:
+    assert read_monitoring_config(written(tmp_path, text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'prometheus_config { enable: true path: "m" }',
+        "prometheus_config { enable: maybe }",
+        "prometheus_config { port: 1 }",
+        "prometheus: true",
+    ],
+)
+def test_monitoring_errors(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"file\.config:1: \w+"):
+        read_monitoring_config(written(tmp_path, text))
+
+
+@given(st.text(alphabet="ab_{}<>[]:\"'#\\ \n,;1-.é", max_size=40))
+def test_any_text_gives_fields_or_a_usage_error(text: str) -> None:
+    path = Path(__file__).parent / "never-written"
+    from serving.server import text_proto
+
+    # Any other exception fails the test.
+    with contextlib.suppress(UsageError):
+        text_proto._Reader(path, text).read()
+
+
+def test_repeated_fields_and_strings(tmp_path: Path) -> None:
+    fields = read_text_proto(written(tmp_path, 'a: "x\\"y"\nb { c: -1 } b {} d: [1 2]'))
+    assert [(field.name, field.line) for field in fields] == [
+        ("a", 1),
+        ("b", 2),
+        ("b", 2),
+        ("d", 2),
+        ("d", 2),
+    ]
+    assert fields[0].value == 'x"y'
+    assert fields[2].value == []
+
+
+def test_models_config(tmp_path: Path) -> None:
+    text = """model_config_list {
+      config { name: "a" base_path: "/m/a" model_version_policy { all {} } }
+      config { name: "b" base_path: "/m/b"
+               model_version_policy { latest { num_versions: 2 } } }
+      config { name: "c" base_path: "/m/c" model_platform: "tensorflow"
+               model_version_policy { specific { versions: 7 versions: 3 } }
+               version_labels { key: "stable" value: 3 } }
+      config { name: "d" base_path: "/m/d" }
+    }"""
+    models = read_models_config(written(tmp_path, text))
+    assert [model.policy for model in models] == [
+        All(),
+        Latest(2),
+        Specific((7, 3)),
+        Latest(1),
+    ]
+    assert models[2].labels == {"stable": 3}
+    present = [1, 9, 3, 7]
+    assert [model.wanted(present) for model in models] == [
+        [1, 3, 7, 9],
+        [7, 9],
+        [3, 7],
+        [9],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("model_config_list { config { nam: 'x' } }", "file.config:1:30"),
+        ("custom_model_config {}", "model_config_list"),
+        ("", "Received: nothing"),
+        ("model_config_list {}", "at least one config"),
+        ("model_config_list { config { base_path: '/m' } }", "name: expected"),
+        ("model_config_list { config { name: 'a' base_path: 'm' } }", "absolute"),
+        (
+            "model_config_list { config { name: 'a' base_path: '/m' "
+            "model_platform: 'torch' } }",
+            "Received: 'torch'",
+        ),
+        (
+            "model_config_list { config { name: 'a' base_path: '/m' } "
+            "config { name: 'a' base_path: '/n' } }",
+            "second model",
+        ),
+        (
+            "model_config_list { config { name: 'a' base_path: '/m' "
+            "model_version_policy { specific {} } } }",
+            "at least one version",
+        ),
+    ],
+)
+def test_models_config_errors(tmp_path: Path, text: str, part: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_models_config(written(tmp_path, text))
+    assert part in str(caught.value)
+    assert "file.config" in str(caught.value)
+
+
+def test_model_argument(tmp_path: Path) -> None:
+    assert parse_model_argument("clf=/m=x") == ModelConfig("clf", Path("/m=x"))
+    assert parse_model_argument("clf=here").base_path.is_absolute()
+    for wrong in ("clf", "=x", "clf=", "a/b=x", "a:b=x"):
+        with pytest.raises(UsageError, match="NAME=BASE"):
+            parse_model_argument(wrong)

@@ -1,0 +1,246 @@
+"""The ONNX predictor: the same answers as Keras, without Keras."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serving.onnx_runtime import ArtefactError, InputError, OnnxClassifier
+from tests.export.models import (
+    LABELS,
+    MAX_SEQUENCE_LENGTH,
+    SEQUENCE_LENGTH,
+    TEXTS,
+    VOCABULARY,
+    Artefacts,
+    keras_probabilities,
+    session_artefacts,
+)
+from tests.paths import REPOSITORY
+
+pytestmark = pytest.mark.export
+
+# `erf` and `softmax` of onnxruntime round otherwise than TensorFlow's.
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Artefacts:
+    return session_artefacts(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def predictor(artefacts: Artefacts) -> OnnxClassifier:
+    return OnnxClassifier(artefacts.onnx())
+
+
+def load(path: Path) -> Any:
+    import lvbert_tf
+
+    return lvbert_tf.LVBertTextClassifier.from_preset(str(path))
+
+
+def scores(answers: list[dict[str, Any]]) -> Any:
+    return np.array([answer["scores"] for answer in answers])
+
+
+def test_raw_texts_are_answered_as_by_keras(
+    artefacts: Artefacts, predictor: OnnxClassifier
+) -> None:
+    expected = keras_probabilities(load(artefacts.model()), list(TEXTS))
+    # Batches of 1 and of all: order and company must not matter.
+    for batch_size in (1, 3, 32):
+        answers = predictor.predict(TEXTS, batch_size=batch_size)
+        np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
+        assert [answer["label"] for answer in answers] == [
+            LABELS[index] for index in expected.argmax(axis=-1)
+        ]
+
+
+def test_official_convolution_is_padded_as_in_training(artefacts: Artefacts) -> None:
+    expected = keras_probabilities(load(artefacts.model("official")), list(TEXTS))
+    predictor = OnnxClassifier(artefacts.onnx("official"))
+    answers = predictor.predict(TEXTS, batch_size=2)
+    np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
+    assert answers[0]["label"] == str(expected[0].argmax())
+
+
+def test_pairs_are_cut_longest_first_as_by_keras(artefacts: Artefacts) -> None:
+    model = load(artefacts.model("pairs"))
+    predictor = OnnxClassifier(artefacts.onnx("pairs"))
+    lengths = [
+        (first, second) for first in (0, 17, 18, 19, 60) for second in (0, 18, 19, 60)
+    ]
+    texts = [" ".join("abcdefghij"[i % 10] for i in range(n)) for n, _ in lengths]
+    pairs = [" ".join("klmnopqrst"[i % 10] for i in range(n)) for _, n in lengths]
+    expected = model.predict((texts, pairs), verbose=0)
+    answers = predictor.predict(texts, pairs)
+    np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
+    assert predictor.regression
+    assert {answer["label"] for answer in answers} == {"0"}
+
+
+@given(
+    st.lists(st.integers(5, 9), max_size=60), st.lists(st.integers(5, 9), max_size=60)
+)
+@settings(deadline=None, max_examples=50)
+def test_rows_are_those_of_the_library(
+    artefacts: Artefacts, first: list[int], second: list[int]
+) -> None:
+    import tensorflow as tf
+
+    from lvbert_tf.models.packing import pack_segments
+
+    predictor = OnnxClassifier.__new__(OnnxClassifier)
+    predictor._sequence_length = SEQUENCE_LENGTH
+    predictor._cls_id, predictor._sep_id = 2, 3
+    for segments in ([first], [first, second]):
+        packed = pack_segments(
+            *(tf.constant(segment, tf.int32, [len(segment)]) for segment in segments),
+            sequence_length=None,
+            max_sequence_length=SEQUENCE_LENGTH,
+            cls_token_id=2,
+            sep_token_id=3,
+            pad_token_id=0,
+        )
+        ids, segment_ids = predictor._row(*segments)
+        assert ids == packed[0].numpy().tolist()
+        assert segment_ids == packed[1].numpy().tolist()
+
+
+def test_it_needs_neither_tensorflow_nor_keras(artefacts: Artefacts) -> None:
+    program = (
+        "import json, sys\n"
+        "from serving.onnx_runtime import OnnxClassifier\n"
+        f"answers = OnnxClassifier({str(artefacts.onnx())!r}).predict(sys.argv[1:])\n"
+        "names = ('tensorflow', 'keras', 'lvbert_tf', 'export')\n"
+        "print(json.dumps([answers, [n for n in names if n in sys.modules]]))\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program, *TEXTS],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+    )
+    answers, heavy = json.loads(process.stdout)
+    assert heavy == []
+    expected = keras_probabilities(load(artefacts.model()), list(TEXTS))
+    np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
+
+
+def test_lists_and_any_integers_are_taken(predictor: OnnxClassifier) -> None:
+    # O02
+    ids = [[2, 5, 7, 3]]
+    expected = predictor.predict_tokens(ids)
+    assert expected.shape == (1, 3)
+    for dtype in ("int8", "int32", "int64", "uint16"):
+        array = np.array(ids, dtype)
+        np.testing.assert_array_equal(predictor.predict_tokens(array), expected)
+    padded = predictor.predict_tokens(
+        [[2, 5, 7, 3, 9, 9]], padding_mask=[[1, 1, 1, 1, 0, 0]]
+    )
+    np.testing.assert_allclose(padded, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"input_ids": [2, 3]}, r"input_ids: expected two axes .* Received: 1"),
+        ({"input_ids": [[[2]]]}, r"input_ids: expected two axes .* Received: 3"),
+        ({"input_ids": [[2, 3], [2]]}, "input_ids: expected rows of equal length"),
+        ({"input_ids": [[2.0, 3.0]]}, "input_ids: expected integers"),
+        ({"input_ids": [[2, -1]]}, "input_ids: expected values from 0 to 67"),
+        ({"input_ids": [[2, len(VOCABULARY)]]}, "input_ids: expected values from 0"),
+        ({"input_ids": [[2, 3]], "segment_ids": [[0, 2]]}, "segment_ids: expected val"),
+        ({"input_ids": [[2, 3]], "padding_mask": [[1, 2]]}, "padding_mask: expected v"),
+        (
+            {"input_ids": [[2, 3]], "padding_mask": [[1]]},
+            "padding_mask: expected the s",
+        ),
+        ({"input_ids": [[2, 3]], "segment_ids": [0, 0]}, "segment_ids: expected two"),
+        ({"input_ids": [[2] * (MAX_SEQUENCE_LENGTH + 1)]}, "expected 1 to 64 tokens"),
+        ({"input_ids": [[]]}, "input_ids: expected"),
+    ],
+)
+def test_wrong_token_inputs_are_named(
+    predictor: OnnxClassifier, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        predictor.predict_tokens(**arguments)
+
+
+def test_wrong_texts_are_named(artefacts: Artefacts, predictor: OnnxClassifier) -> None:
+    assert predictor.predict([]) == []
+    wrong: Any
+    for wrong, message in (
+        ("one string", "texts: expected a list"),
+        (["a", b"b"], r"texts\[1\]: expected str. Received: bytes"),
+        (["a", None], r"texts\[1\]: expected str. Received: NoneType"),
+    ):
+        with pytest.raises(InputError, match=message):
+            predictor.predict(wrong)
+    with pytest.raises(InputError, match="pairs: expected none"):
+        predictor.predict(["a"], ["b"])
+    with pytest.raises(InputError, match="batch_size"):
+        predictor.predict(["a"], batch_size=0)
+    two = OnnxClassifier(artefacts.onnx("pairs"))
+    with pytest.raises(InputError, match="pairs: expected the second texts"):
+        two.predict(["a"])
+    with pytest.raises(InputError, match="pairs: expected as many as texts, 2"):
+        two.predict(["a", "b"], ["c"])
+
+
+def test_lone_surrogates_are_dropped(predictor: OnnxClassifier) -> None:
+    odd, plain = predictor.predict(["good \ud800movie", "good movie"])
+    np.testing.assert_allclose(odd["scores"], plain["scores"], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "labels.json"])
+def test_altered_and_missing_files_are_named(
+    artefacts: Artefacts, tmp_path: Path, name: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(artefacts.onnx(), copy)
+    with (copy / name).open("ab") as stream:
+        stream.write(b" ")
+    with pytest.raises(ArtefactError, match=f"{name}: its sha256"):
+        OnnxClassifier(copy)
+    (copy / name).unlink()
+    with pytest.raises(ArtefactError, match=f"{name}: no such file"):
+        OnnxClassifier(copy)
+
+
+def test_a_manifest_that_is_none(artefacts: Artefacts, tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError, match=r"manifest\.json: expected a manifest"):
+        OnnxClassifier(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(artefacts.onnx(), copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for change, message in (
+        ({"kind": "saved_model"}, "expected an ONNX manifest"),
+        ({"format_version": 2}, "format_version 1"),
+        ({"files": {}}, r"expected a checksum of model\.onnx"),
+        ({"task": {}}, "expected the field 'labels'"),
+    ):
+        (copy / "manifest.json").write_text(json.dumps(manifest | change))
+        with pytest.raises(ArtefactError, match=message):
+            OnnxClassifier(copy)
+    (copy / "manifest.json").write_text("[]")
+    with pytest.raises(ArtefactError, match="expected an ONNX manifest"):
+        OnnxClassifier(copy)
+
+
+def test_a_graph_that_does_not_load(artefacts: Artefacts, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(artefacts.onnx(), copy)
+    (copy / "model.onnx").write_bytes(b"not a graph")
+    with pytest.raises(ArtefactError, match="cannot be loaded"):
+        OnnxClassifier(copy, verify=False)
