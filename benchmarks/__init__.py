@@ -1,0 +1,1 @@
+"""Measured figures: ratios within one run, never asserted by the default tests."""

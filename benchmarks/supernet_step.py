@@ -20,7 +20,9 @@ def make_batch(route_values: Any, step: int = 0) -> dict[str, Any]:
     """Returns a random batch of the paper's length and share of masked tokens."""
     draw = np.random.default_rng(step)
     return {
-        "token_ids": tf.constant(draw.integers(5, VOCABULARY, (BATCH, TOKENS)), "int32"),
+        "token_ids": tf.constant(
+            draw.integers(5, VOCABULARY, (BATCH, TOKENS)), "int32"
+        ),
         "segment_ids": tf.zeros((BATCH, TOKENS), "int32"),
         "padding_mask": tf.ones((BATCH, TOKENS), "int32"),
         "mask_positions": tf.constant(

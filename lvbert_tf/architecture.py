@@ -80,7 +80,6 @@ class Architecture:
     """An immutable sequence of layer letters, from the bottom layer to the top.
 
     Example:
-
     >>> from lvbert_tf import Architecture
     >>> str(Architecture.parse("(sf)x3"))
     'sfsfsf'

@@ -127,8 +127,7 @@ def load_official_checkpoint(
         raise FileNotFoundError(f"No checkpoint with this prefix: {prefix}")
     reader = tf.train.load_checkpoint(str(prefix))
     shapes = {
-        name: tuple(shape)
-        for name, shape in reader.get_variable_to_shape_map().items()
+        name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()
     }
     report = ConversionReport(
         training_state=sorted(n for n in shapes if _TRAINING_STATE.search(n))
@@ -164,7 +163,9 @@ def read_architecture(shapes: Shapes, scope: str = "electra") -> Architecture:
             break
         letters.append(found[0])
     if not letters:
-        raise ValueError(f"The checkpoint holds no encoder layers under {scope}/encoder")
+        raise ValueError(
+            f"The checkpoint holds no encoder layers under {scope}/encoder"
+        )
     return Architecture("".join(letters))
 
 
@@ -283,9 +284,7 @@ def _make_electra(
     )
     if bias is None:
         raise ValueError("The checkpoint holds no generator.")
-    electra = LVBertElectra(
-        backbone, generator_fraction=bias[0] / backbone.hidden_dim
-    )
+    electra = LVBertElectra(backbone, generator_fraction=bias[0] / backbone.hidden_dim)
     places = _encoder_places(electra.generator, "generator")
     places.update(_masked_lm_places(electra.generator_head))
     head = electra.discriminator_head

@@ -157,9 +157,7 @@ class AdamW(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         return self._first[index], self._second[index]
 
-    def updater(
-        self, variable: Any
-    ) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
+    def updater(self, variable: Any) -> Callable[[Any, Any, Any, Any, Any, Any], None]:
         """Returns a function that updates one variable, or any other like it.
 
         It takes `(weights, first, second, gradient, scale, learning_rate)`, the first

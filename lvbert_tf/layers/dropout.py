@@ -57,7 +57,8 @@ class _ScopedSeedGenerator(keras.random.SeedGenerator):
     def next(self, ordered: bool = True) -> Any:
         seed = _SCOPE.get()
         if seed is None:
-            return super().next(ordered)
+            stock: Any = super()
+            return stock.next(ordered)
         return salted(seed, zlib.crc32(self._layer_of().path.encode()))
 
 

@@ -73,9 +73,7 @@ class Embeddings(keras.layers.Layer):
             name=name,
         )
 
-    def build(
-        self, token_ids_shape: Any = None, segment_ids_shape: Any = None
-    ) -> None:
+    def build(self, token_ids_shape: Any = None, segment_ids_shape: Any = None) -> None:
         """Creates the tables."""
         for table in (
             self.token_embedding,

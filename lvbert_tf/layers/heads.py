@@ -30,9 +30,7 @@ class MaskedLMHead(keras.layers.Layer):
         Logits (B, P, V).
     """
 
-    def __init__(
-        self, vocabulary_size: int, embedding_dim: int, **kwargs: Any
-    ) -> None:
+    def __init__(self, vocabulary_size: int, embedding_dim: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim

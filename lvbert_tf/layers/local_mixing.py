@@ -60,9 +60,7 @@ def depthwise_over_tokens(values: Any, kernel: Any) -> Any:
         with zeros beyond either end.
     """
     kernel = ops.cast(kernel, values.dtype)
-    return ops.depthwise_conv(
-        values, kernel[:, :, None], strides=1, padding="same"
-    )
+    return ops.depthwise_conv(values, kernel[:, :, None], strides=1, padding="same")
 
 
 def _skew(kernels: Any, block: int, kernel_size: int) -> Any:
@@ -87,6 +85,4 @@ def _windows(values: Any, blocks: Any, block: int, kernel_size: int) -> Any:
     after = (blocks + 1) * block - tokens - before
     padded = ops.pad(values, ((0, 0), (before, after), (0, 0)))
     pieces = ops.reshape(padded, (batch, blocks + 1, block, hidden))
-    return ops.concatenate(
-        [pieces[:, :-1], pieces[:, 1:, : kernel_size - 1]], axis=2
-    )
+    return ops.concatenate([pieces[:, :-1], pieces[:, 1:, : kernel_size - 1]], axis=2)

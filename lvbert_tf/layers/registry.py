@@ -66,9 +66,7 @@ def register_layer(
     _FACTORIES[letter] = factory
 
 
-def make_layer(
-    letter: str, options: LayerOptions, **kwargs: Any
-) -> keras.layers.Layer:
+def make_layer(letter: str, options: LayerOptions, **kwargs: Any) -> keras.layers.Layer:
     """Returns a new layer of the type that `letter` stands for.
 
     Args:

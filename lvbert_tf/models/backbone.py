@@ -42,7 +42,6 @@ class LVBertBackbone(Backbone):
         Hidden states (B, T, H). Classifiers use the first token's, `[:, 0]`.
 
     Example:
-
     >>> import numpy as np, lvbert_tf
     >>> backbone = lvbert_tf.LVBertBackbone(
     ...     vocabulary_size=100, architecture="csf", embedding_dim=8, hidden_dim=16,

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from lvbert_tf.models.preset_model import PresetModel
 
 from lvbert_tf.distribution import num_replicas, replica_id, sum_over_replicas
 from lvbert_tf.layers.dropout import dropout_seed
@@ -18,6 +17,7 @@ from lvbert_tf.models.objectives import (
     scatter_tokens,
     step_seed,
 )
+from lvbert_tf.models.preset_model import PresetModel
 from lvbert_tf.models.pretraining import (
     DENOMINATOR_EPSILON,
     Batch,

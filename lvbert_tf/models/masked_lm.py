@@ -61,7 +61,9 @@ class LVBertMaskedLM(MaskedLM):
         # === Functional model ===
         inputs = {
             **backbone.input,
-            "mask_positions": keras.Input((None,), dtype="int32", name="mask_positions"),
+            "mask_positions": keras.Input(
+                (None,), dtype="int32", name="mask_positions"
+            ),
         }
         hidden = backbone(backbone.input)
         outputs = self.masked_lm_head(

@@ -41,7 +41,9 @@ class PresetModel(keras.Model):
         folder = Path(preset)
         path = folder / CONFIG_FILE
         if not path.is_file():
-            raise ValueError(f"Not a model directory, {CONFIG_FILE} is missing: {folder}")
+            raise ValueError(
+                f"Not a model directory, {CONFIG_FILE} is missing: {folder}"
+            )
         model: Any = keras.saving.deserialize_keras_object(json.loads(path.read_text()))
         if not isinstance(model, cls):
             raise ValueError(

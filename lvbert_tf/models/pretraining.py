@@ -72,9 +72,7 @@ def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, A
     variables = model.trainable_variables
     optimizer.build(variables)
     gradients = tape.gradient(loss, [v.value for v in variables])
-    pairs = [
-        (v, g) for v, g in zip(variables, gradients, strict=True) if g is not None
-    ]
+    pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
     summed, scale, norm = optimizer.sum_and_clip([g for _, g in pairs])
     rate = optimizer.current_learning_rate()
     optimizer.update([v for v, _ in pairs], summed, scale, rate)

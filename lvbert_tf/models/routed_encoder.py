@@ -256,7 +256,12 @@ class RoutedEncoder(keras.layers.Layer):
 
 
 def _call_with(
-    layer: ResidualLayer, slots: Sequence[Any], x: Any, mask: Any, training: bool, seed: Any
+    layer: ResidualLayer,
+    slots: Sequence[Any],
+    x: Any,
+    mask: Any,
+    training: bool,
+    seed: Any,
 ) -> Any:
     """Calls a layer with weights from the slots instead of its own."""
     weights = [

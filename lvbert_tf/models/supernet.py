@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from lvbert_tf.models.preset_model import PresetModel
 
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
 from lvbert_tf.layers.dropout import dropout_seed
@@ -14,6 +13,7 @@ from lvbert_tf.layers.registry import LayerOptions
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.masked_lm import LVBertMaskedLM
 from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
+from lvbert_tf.models.preset_model import PresetModel
 from lvbert_tf.models.pretraining import (
     Batch,
     batch_seed,
@@ -88,7 +88,7 @@ class LVBertSupernet(PresetModel):
                 f"`num_layers` must be at least 1. Received: num_layers={num_layers}"
             )
         super().__init__(dtype=dtype, **kwargs)
-        self._sizes = {
+        self._sizes: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "embedding_dim": embedding_dim,
             "hidden_dim": hidden_dim,
@@ -232,7 +232,7 @@ class LVBertSupernet(PresetModel):
             architecture=parsed, dtype=self.dtype_policy, **self._sizes
         )
         model = LVBertMaskedLM(backbone)
-        pairs = [
+        pairs: list[tuple[Any, Any]] = [
             (self.embeddings, backbone.embeddings),
             (self.masked_lm_head, model.masked_lm_head),
         ]

@@ -23,9 +23,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _commands(application: str) -> list[str]:
-    code = (
-        f"from {application}.__main__ import COMMANDS; print(*COMMANDS, sep='\\n')"
-    )
+    code = f"from {application}.__main__ import COMMANDS; print(*COMMANDS, sep='\\n')"
     return _run("-c", code).stdout.split()
 
 

@@ -15,7 +15,14 @@ from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch
 def _electra(**kwargs: Any) -> Any:
     keras.utils.set_random_seed(1)
     backbone = LVBertBackbone(
-        VOCABULARY_SIZE, "csf", 8, 16, 32, 2, dropout=0.0, attention_dropout=0.0,
+        VOCABULARY_SIZE,
+        "csf",
+        8,
+        16,
+        32,
+        2,
+        dropout=0.0,
+        attention_dropout=0.0,
         max_sequence_length=32,
     )
     electra = LVBertElectra(backbone, generator_fraction=0.5, **kwargs)
@@ -124,6 +131,6 @@ def test_training_lowers_both_losses() -> None:
 
 def test_an_impossible_generator_is_refused() -> None:
     with pytest.raises(ValueError, match="generator_fraction=0"):
-        _electra(**{"generator_weight": 1.0}).__class__(
+        _electra(generator_weight=1.0).__class__(
             _electra().discriminator, generator_fraction=0
         )

@@ -55,9 +55,7 @@ class TestEveryLayer:
 
     @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
     def test_mixed_precision(self, letter: str, dtype: str) -> None:
-        layer_checks.check_finite_in(
-            lambda dtype: _residual(letter, dtype), dtype
-        )
+        layer_checks.check_finite_in(lambda dtype: _residual(letter, dtype), dtype)
 
     def test_cost(self, letter: str) -> None:
         dimensions = Dimensions(

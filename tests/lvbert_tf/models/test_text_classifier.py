@@ -18,7 +18,20 @@ from lvbert_tf import (
 )
 from tests.paths import REPOSITORY
 
-WORDS = "a good bad film book great awful plot very the was it".split()
+WORDS = [
+    "a",
+    "good",
+    "bad",
+    "film",
+    "book",
+    "great",
+    "awful",
+    "plot",
+    "very",
+    "the",
+    "was",
+    "it",
+]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 TEXTS = ["a good film", "the plot was awful", "great book", "it was very bad"] * 4
 LABELS = [1, 0, 1, 0] * 4
