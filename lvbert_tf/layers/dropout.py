@@ -8,7 +8,7 @@ layer's own path. Outside, the layer behaves as the stock one.
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,14 +51,13 @@ class _ScopedSeedGenerator(keras.random.SeedGenerator):
     """Takes its seeds from the enclosing `dropout_seed`, if there is one."""
 
     def __init__(self, layer: keras.layers.Layer, seed: int | None) -> None:
-        self._layer_of = lambda: layer
+        self._layer_of: Callable[[], keras.layers.Layer] = lambda: layer
         super().__init__(seed)
 
     def next(self, ordered: bool = True) -> Any:
         seed = _SCOPE.get()
         if seed is None:
-            stock: Any = super()
-            return stock.next(ordered)
+            return super().next(ordered)
         return salted(seed, zlib.crc32(self._layer_of().path.encode()))
 
 
