@@ -84,7 +84,9 @@ def pack_segments(
     position = tf.range(width, dtype=tf.int32)[tf.newaxis]  # (1, T)
     token_ids = tf.where(position == 0, cls_token_id, pad_token_id)
     token_ids = tf.where(
-        (position > 0) & (position < first_end), _shifted(first, position - 1), token_ids
+        (position > 0) & (position < first_end),
+        _shifted(first, position - 1),
+        token_ids,
     )
     if second is not None:
         token_ids = tf.where(
@@ -92,7 +94,9 @@ def pack_segments(
             _shifted(second, position - first_end - 1),
             token_ids,
         )
-    token_ids = tf.where((position == first_end) | (position == last), sep_token_id, token_ids)
+    token_ids = tf.where(
+        (position == first_end) | (position == last), sep_token_id, token_ids
+    )
     padding_mask = tf.cast(position <= last, tf.int32)
     segment_ids = tf.cast((position > first_end) & (position <= last), tf.int32)
     if sequence_length is not None:

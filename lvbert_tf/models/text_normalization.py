@@ -33,17 +33,15 @@ _CJK = (
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
 _SINGLE = rf"[{_ASCII_PUNCTUATION}\p{{P}}{_CJK}]"
-_WIDE_SPACE = r"[\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+_WIDE_SPACE = (
+    r"[\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+)
 # A run of bytes without ASCII white space or punctuation that is over the limit: it
 # holds every overlong word, though non-ASCII punctuation may yet divide it.
-_LONG_RUN = (
-    rf"[^\t\n\r {_ASCII_PUNCTUATION}]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
-)
+_LONG_RUN = rf"[^\t\n\r {_ASCII_PUNCTUATION}]{{{MAX_CHARACTERS_PER_WORD + 1},}}"
 # Lower case of a capital sigma depends on what surrounds it; `tokenizers` lowers
 # character by character.
-_FINAL_SIGMA = (
-    r"\p{Cased}\p{Case_Ignorable}*\K\x{3A3}(?!\p{Case_Ignorable}*\p{Cased})"
-)
+_FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\K\x{3A3}(?!\p{Case_Ignorable}*\p{Cased})"
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,7 @@ class TextNormalization:
             as configured, and each word over the limit replaced by `LONG_WORD`.
         """
         if not valid_utf8:
-            text = tf.strings.unicode_transcode(
-                text, "UTF-8", "UTF-8", errors="ignore"
-            )
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
         text = tf.strings.regex_replace(text, _DROPPED, "")
         if self.lowercase:
             text = tf.strings.lower(text, encoding="utf-8")
@@ -97,7 +93,7 @@ class TextNormalization:
                 "with the extras: pip install 'lvbert-tf[training]' or "
                 "'lvbert-tf[export]'."
             ) from error
-        steps = [normalizers.Replace(Regex(_DROPPED), "")]
+        steps: list[Any] = [normalizers.Replace(Regex(_DROPPED), "")]
         if self.lowercase:
             steps += [
                 normalizers.Replace(Regex(_FINAL_SIGMA), "\u03c2"),
@@ -125,7 +121,5 @@ def _mark_long_words(text: tf.Tensor) -> tf.Tensor:
         divided = tf.strings.regex_replace(divided, _SINGLE, r" \0 ")
         return tf.strings.regex_replace(divided, _LONG_RUN, LONG_WORD)
 
-    any_long = tf.reduce_any(
-        tf.strings.regex_full_match(text, rf"(?s).*{_LONG_RUN}.*")
-    )
+    any_long = tf.reduce_any(tf.strings.regex_full_match(text, rf"(?s).*{_LONG_RUN}.*"))
     return tf.cond(any_long, exactly, lambda: tf.identity(text))

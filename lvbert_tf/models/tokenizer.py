@@ -67,7 +67,6 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         ValueError: for a damaged vocabulary, naming the file and the line.
 
     Example:
-
     >>> import lvbert_tf
     >>> vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s"]
     >>> tokenizer = lvbert_tf.LVBertTokenizer(vocabulary)

@@ -109,7 +109,11 @@ def test_invariants(
             (padding[row] > 0) & ~np.isin(ids[row], (0, 2, 3, 4))
         )
         wanted = max(
-            1, min(slots, int(np.round(np.float32(padding[row].sum()) * np.float32(probability))))
+            1,
+            min(
+                slots,
+                int(np.round(np.float32(padding[row].sum()) * np.float32(probability))),
+            ),
         )
         if with_replacement:
             assert used.sum() == (wanted if len(candidates) else 0)

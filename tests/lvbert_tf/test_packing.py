@@ -94,9 +94,7 @@ def test_official_features() -> None:
 
 
 def test_static_shape_in_a_graph() -> None:
-    @tf.function(
-        input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)] * 2
-    )
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)] * 2)
     def pack(first: tf.RaggedTensor, second: tf.RaggedTensor) -> tf.Tensor:
         packed = pack_segments(
             first,

@@ -41,9 +41,7 @@ STABLE = [chr(code) for code in range(0x110000) if _stable(chr(code))]
 
 @pytest.fixture(scope="module", params=["lower", "cased"])
 def tokenizer(request: pytest.FixtureRequest) -> LVBertTokenizer:
-    return LVBertTokenizer(
-        MINI, lowercase=request.param == "lower", duplicates="last"
-    )
+    return LVBertTokenizer(MINI, lowercase=request.param == "lower", duplicates="last")
 
 
 def _golden_cases(name: str) -> list[dict[str, object]]:
@@ -123,8 +121,16 @@ def _agree(tokenizer: LVBertTokenizer, texts: list[str]) -> list[str]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(st.sampled_from(STABLE) | st.characters(max_codepoint=0x2FF,
-    exclude_categories=("Cn", "Co", "Cs"))), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.text(
+            st.sampled_from(STABLE)
+            | st.characters(max_codepoint=0x2FF, exclude_categories=("Cn", "Co", "Cs"))
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
 @example(["\u03a3\u039f\u03a6\u039f\u03a3 \u03a3 a\u03a3.\u03a3 \u03a3\u03a3"])
 @example(["a" * 200, "a" * 201, "\u00e9" * 201, "a\u00e9" * 101, "e\u0301" * 150])
 @example(["a" * 150 + "\u2014" + "b" * 150, "\u4e2d" * 300, "x\u3000" * 300])
@@ -372,7 +378,7 @@ def test_damaged_vocabulary_is_refused(
 def test_missing_special_token_is_named(tmp_path: Path, missing: str) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{one}\n" for one in SPECIAL_TOKENS if one != missing))
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError, match="is missing") as raised:
         LVBertTokenizer(path)
     assert missing in str(raised.value)
     assert str(path) in str(raised.value)

@@ -1,0 +1,491 @@
+"""Preparation as a whole: what is in the shards, resume, workers, refusals."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from command_line import CommandError, UsageError
+from lvbert_tf.models.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from tests.paths import REPOSITORY
+from training.data import corpus as corpus_module
+from training.data import preparation
+from training.data.chunk_records import document_rank
+from training.data.corpus import CHUNK_BYTES
+from training.data.examples import ExampleOptions
+from training.data.manifest import DataManifest
+from training.data.preparation import PrepareOptions, prepare
+from training.data.vocabulary_training import VocabularyOptions
+
+GOLDEN = Path(__file__).parent.parent.parent / "golden" / "examples"
+WORDS = [f"w{number}" for number in range(400)]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    path = tmp_path / "words.txt"
+    write_vocabulary(path, [*SPECIAL_TOKENS, *WORDS, "."])
+    return path
+
+
+def _corpus(tmp_path: Path, documents: int = 60, name: str = "corpus.txt") -> Path:
+    path = tmp_path / name
+    texts = []
+    for number in range(documents):
+        lines = [
+            " ".join(WORDS[(number * 7 + line * 3 + i) % 400] for i in range(5 + line))
+            + " ."
+            for line in range(1 + number % 9)
+        ]
+        texts.append("\n".join(lines))
+    path.write_text("\n\n".join(texts) + "\n")
+    return path
+
+
+def _options(
+    corpus: Path, output: Path, words: Path | None, **changes: Any
+) -> PrepareOptions:
+    values: dict[str, Any] = {
+        "inputs": [str(corpus)],
+        "output": output,
+        "vocabulary": words,
+        "examples": ExampleOptions(32),
+        "held_out": 0.2,
+        "workers": 1,
+    }
+    return PrepareOptions(**(values | changes))
+
+
+def _records(directory: Path, split: str) -> list[tuple[list[int], list[int]]]:
+    found = []
+    for shard in DataManifest.load(directory).split(split):
+        for raw in tf.data.TFRecordDataset(str(directory / shard.file)):
+            feature = tf.train.Example.FromString(raw.numpy()).features.feature
+            found.append(
+                tuple(
+                    list(feature[name].int64_list.value)
+                    for name in ("token_ids", "segment_ids")
+                )
+            )
+    return found  # type: ignore[return-value]
+
+
+def _content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_nothing_is_lost_and_held_out_is_apart(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    corpus = _corpus(tmp_path)
+    output = tmp_path / "data"
+    result = prepare(_options(corpus, output, vocabulary))
+    documents = corpus.read_text().strip().split("\n\n")
+    held = [d for d in documents if document_rank(d.encode()) < 0.2]
+    assert 0 < len(held) < len(documents)
+    expected = {
+        "train": Counter(" ".join(d for d in documents if d not in held).split()),
+        "held_out": Counter(" ".join(held).split()),
+    }
+    tokens = [*SPECIAL_TOKENS, *WORDS, "."]
+    for split, words in expected.items():
+        records = _records(output, split)
+        found = Counter(tokens[one] for ids, _ in records for one in ids)
+        specials = {name: found.pop(name) for name in ("[CLS]", "[SEP]")}
+        assert found == words
+        assert specials["[CLS]"] == len(records)
+        assert specials["[SEP]"] == sum(1 + max(s) for _, s in records)
+        for ids, segments in records:
+            assert len(ids) == len(segments) <= 32
+            assert ids[0] == 2
+            assert ids[-1] == 3
+            assert segments == sorted(segments)
+    manifest = DataManifest.load(output)
+    manifest.verify()
+    assert result["documents"] == len(documents)
+    assert result["held_out_documents"] == len(held)
+    assert result["examples"] == manifest.num_examples("train")
+    assert result["held_out_examples"] == manifest.num_examples("held_out")
+    assert result["tokens"] == sum(sum(words.values()) for words in expected.values())
+    assert result["unknown_fraction"] == 0.0
+    assert result["bytes"] == sum(len(d) for d in documents)
+    assert result["vocabulary_sha256"] == manifest.vocabulary_sha256
+    assert not list(tmp_path.glob(".*partial"))
+
+
+def test_no_example_crosses_documents_unless_asked(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    """D01, with documents of disjoint words."""
+    corpus = tmp_path / "two.txt"
+    corpus.write_text("w1 w2 w1\n\nw3 w4 w3\n")
+    for join in (False, True):
+        output = tmp_path / f"data{join}"
+        prepare(
+            _options(
+                corpus,
+                output,
+                vocabulary,
+                held_out=0.0,
+                examples=ExampleOptions(32, join_documents=join),
+            )
+        )
+        mixed = [
+            bool({6, 7} & set(ids)) and bool({8, 9} & set(ids))
+            for ids, _ in _records(output, "train")
+        ]
+        assert any(mixed) == join
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.json")))
+def test_official_mode(tmp_path: Path, name: str) -> None:
+    """The command's own records are the official ones (in another order)."""
+    from tests.paths import require_shared
+
+    golden = json.loads((GOLDEN / name).read_text("utf-8"))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(golden["lines"]) + "\n")
+    output = tmp_path / "data"
+    prepare(
+        _options(
+            corpus,
+            output,
+            require_shared("data/vocab.lv-bert-repo-damaged.txt"),
+            held_out=0.0,
+            seed=golden["seed"],
+            lowercase=golden["do_lower_case"],
+            official=True,
+            examples=ExampleOptions(
+                golden["max_length"],
+                join_documents=not golden["blanks_separate_docs"],
+            ),
+        )
+    )
+    expected = []
+    for example in golden["examples"]:
+        real = sum(example["input_mask"])
+        expected.append((example["input_ids"][:real], example["segment_ids"][:real]))
+    assert sorted(_records(output, "train")) == sorted(expected)
+
+
+def test_workers_and_shards_do_not_change_the_data(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    corpus = tmp_path / "big.txt"
+    text = _corpus(tmp_path, 300).read_text()
+    with corpus.open("w") as file:
+        for number in range(3 * CHUNK_BYTES // len(text)):
+            file.write(f"w{number % 400}\n\n{text}\n")
+    one, two = tmp_path / "one", tmp_path / "two"
+    prepare(_options(corpus, one, vocabulary, workers=1, shard_bytes=1 << 20))
+    prepare(_options(corpus, two, vocabulary, workers=2, shard_bytes=1 << 20))
+    assert _content(one) == _content(two)
+    shards = DataManifest.load(one).split("train")
+    assert len(shards) > 2
+    assert [shard.file for shard in shards] == [
+        f"train-{index:05d}-of-{len(shards):05d}.tfrecord"
+        for index in range(len(shards))
+    ]
+    sizes = [shard.bytes for shard in shards]
+    assert max(sizes) < 1.2 * min(sizes)
+
+
+def test_shuffle_is_global_and_seeded(tmp_path: Path, vocabulary: Path) -> None:
+    corpus = _corpus(tmp_path, 300)
+    contents = {}
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        prepare(_options(corpus, tmp_path / name, vocabulary, seed=seed))
+        contents[name] = _records(tmp_path / name, "train")
+    assert contents["a"] == contents["b"]
+    assert contents["a"] != contents["c"]
+    # The first words of a document say where in the corpus it was: not in order.
+    order = [ids[1] for ids, _ in contents["a"]]
+    assert order != sorted(order)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing in the code may catch it."""
+
+
+@pytest.mark.parametrize("stage", ["vocabulary", "pieces", "shards", "index"])
+def test_killed_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    monkeypatch.setattr(corpus_module, "CHUNK_BYTES", 100_000)
+    corpus = _corpus(tmp_path, 1500)
+    assert corpus.stat().st_size > 250_000
+    options = {
+        "vocabulary": None,
+        "training_vocabulary": VocabularyOptions(size=300),
+        "shard_bytes": 40_000,
+    }
+    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
+    prepare(_options(corpus, straight, tmp_path, **options))
+
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, function: Any, last: int) -> Any:
+        def call(*arguments: Any) -> Any:
+            calls[name] += 1
+            if calls[name] > last:
+                raise Killed
+            return function(*arguments)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        if stage == "vocabulary":
+            patched.setattr(preparation, "train_vocabulary", counted(stage, None, 0))
+        elif stage == "pieces":
+            worker = preparation.ChunkWorker
+            patched.setattr(worker, "_write", counted(stage, worker._write, 1))
+        elif stage == "shards":
+            patched.setattr(
+                preparation, "write_shard", counted(stage, preparation.write_shard, 2)
+            )
+        else:
+            patched.setattr(preparation, "_write_index", counted(stage, None, 0))
+        with pytest.raises(Killed):
+            prepare(_options(corpus, resumed, tmp_path, **options))
+    assert not resumed.exists()
+    partial = tmp_path / ".resumed.partial"
+    kept = {
+        path: path.stat().st_mtime_ns
+        for path in partial.rglob("*")
+        if path.suffix in (".npz", ".tfrecord")
+    }
+    assert len(kept) >= {"vocabulary": 0, "pieces": 1, "shards": 4, "index": 4}[stage]
+    # What a kill in the middle of a write leaves.
+    (partial / "pieces" / "piece-000001.train.tmp").write_bytes(b"half")
+    (partial / "result" / "train-00000-of-00001.tfrecord.tmp").write_bytes(b"half")
+    written = []
+    original = preparation.ChunkWorker._write
+    monkeypatch.setattr(
+        preparation.ChunkWorker,
+        "_write",
+        lambda self, table, chunk: (
+            written.append(table),
+            original(self, table, chunk),
+        ),
+    )
+    result = prepare(_options(corpus, resumed, tmp_path, **options))
+    assert result["resumed"]
+    assert not set(written) & set(kept)
+    assert _content(resumed) == _content(straight)
+    assert not partial.exists()
+
+
+@pytest.mark.slow
+def test_kill_signal_leaves_nothing_running_and_a_rerun_goes_on(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    corpus = tmp_path / "big.txt"
+    text = _corpus(tmp_path, 300).read_text()
+    with corpus.open("w") as file:
+        for number in range(10 * CHUNK_BYTES // len(text)):
+            file.write(f"w{number % 400}\n\n{text}\n")
+    output = tmp_path / "killed"
+    command = [
+        *(sys.executable, "-m", "training", "prepare", "--input", str(corpus)),
+        *("--vocabulary", str(vocabulary), "--output", str(output)),
+        *("--workers", "2", "--held-out", "0.2", "--sequence-length", "32"),
+    ]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL)
+    pieces = tmp_path / ".killed.partial" / "pieces"
+    deadline = time.monotonic() + 300
+    while len(list(pieces.glob("*.npz"))) < 2 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    children = _children(process.pid)
+    assert len(children) >= 2
+    process.kill()
+    process.wait()
+    while any(_is_running(child) for child in children):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.1)
+    assert not output.exists()
+    result = prepare(_options(corpus, output, vocabulary))
+    assert result["resumed"]
+    prepare(_options(corpus, tmp_path / "straight", vocabulary))
+    assert _content(output) == _content(tmp_path / "straight")
+
+
+def _children(parent: int) -> list[int]:
+    """Returns the process ids of a process's children."""
+    return [
+        int(one)
+        for path in Path(f"/proc/{parent}/task").glob("*/children")
+        for one in path.read_text().split()
+    ]
+
+
+def _is_running(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_changed_options_start_anew(
+    tmp_path: Path, vocabulary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = _corpus(tmp_path)
+    output = tmp_path / "data"
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "_write_index", _killed)
+        with pytest.raises(Killed):
+            prepare(_options(corpus, output, vocabulary, seed=1))
+    result = prepare(_options(corpus, output, vocabulary, seed=2))
+    assert not result["resumed"]
+    prepare(_options(corpus, tmp_path / "fresh", vocabulary, seed=2))
+    assert _content(output) == _content(tmp_path / "fresh")
+
+
+def _killed(*arguments: Any) -> None:
+    raise Killed
+
+
+def test_non_empty_output_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
+    """D13."""
+    corpus = _corpus(tmp_path)
+    output = tmp_path / "data"
+    output.mkdir()
+    (output / "precious").write_text("keep me")
+    with pytest.raises(UsageError, match="the folder isn't empty"):
+        prepare(_options(corpus, output, vocabulary))
+    assert _content(output) == {"precious": b"keep me"}
+    # A failing run with --overwrite leaves it, too.
+    with pytest.raises(UsageError, match="no such file"):
+        prepare(_options(tmp_path / "none", output, vocabulary, overwrite=True))
+    assert _content(output) == {"precious": b"keep me"}
+    prepare(_options(corpus, output, vocabulary, overwrite=True))
+    assert "precious" not in _content(output)
+    DataManifest.load(output).verify()
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(UsageError, match="it is a file"):
+        prepare(_options(corpus, file, vocabulary))
+    assert not list(tmp_path.glob(".*partial"))
+
+
+def test_two_processes_do_not_write_one_output(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    from training.data.work_folder import WorkFolder
+
+    folder = WorkFolder(tmp_path / "data", overwrite=False)
+    with pytest.raises(UsageError, match="another process"):
+        prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary))
+    folder.discard()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "corpus is empty"),
+        (b"\n \n\t\n", "corpus is empty"),
+        (b"\0\x07", "corpus is empty"),
+    ],
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_empty_corpus(
+    tmp_path: Path, vocabulary: Path, content: bytes, message: str, given: bool
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(content)
+    with pytest.raises(UsageError, match="corpus is empty|no word"):
+        prepare(_options(corpus, tmp_path / "data", vocabulary if given else None))
+    assert not (tmp_path / "data").exists()
+    assert not list(tmp_path.glob(".*partial"))
+
+
+def test_odd_text_is_counted(tmp_path: Path, vocabulary: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(b"w1 \xff\xfe w2\0\n\n\x07\n\nw3 zzz\x01\n")
+    result = prepare(_options(corpus, tmp_path / "data", vocabulary, held_out=0.0))
+    assert result["undecodable_bytes"] == 2
+    assert result["nul_characters"] == 1
+    assert result["control_characters"] == 2
+    assert result["documents"] == 3
+    assert result["documents_without_tokens"] == 1
+    assert result["tokens"] == 4
+    assert result["unknown_fraction"] == 0.25
+
+
+def test_report(tmp_path: Path, vocabulary: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    texts = ["w1 w2 w3", "w1  w2\nw3", "W4 na\u00efve zzz zzz", "zzz " * 9, "w5"]
+    corpus.write_text("\n\n".join(texts))
+    result = prepare(_options(corpus, tmp_path / "data", vocabulary, held_out=0.0))
+    report = json.loads((tmp_path / "data" / "report.json").read_text())
+    assert report["documents"] == 5
+    assert report["duplicate_documents"] == result["duplicate_documents"] == 1
+    assert report["tokens"] == 3 + 3 + 4 + 9 + 1
+    assert report["unknown_fraction"] == 12 / 20
+    assert report["most_frequent_unknown"] == [
+        {"word": "zzz", "count": 11},
+        {"word": "na\u00efve", "count": 1},
+    ]
+    assert report["document_lengths"] == [
+        {"tokens_up_to": 1, "documents": 1},
+        {"tokens_up_to": 2, "documents": 0},
+        {"tokens_up_to": 4, "documents": 3},
+        {"tokens_up_to": 8, "documents": 0},
+        {"tokens_up_to": 16, "documents": 1},
+    ]
+    picture = (tmp_path / "data" / "report.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_damaged_data_is_named(tmp_path: Path, vocabulary: Path) -> None:
+    output = tmp_path / "data"
+    prepare(_options(_corpus(tmp_path), output, vocabulary))
+    manifest = DataManifest.load(output)
+    shard = output / manifest.split("train")[0].file
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(CommandError, match=shard.name):
+        manifest.verify()
+    shard.write_bytes(content[:-5])
+    with pytest.raises(
+        UsageError, match=f"{shard.name}: expected {len(content)} bytes"
+    ):
+        DataManifest.load(output)
+    shard.unlink()
+    with pytest.raises(UsageError, match=f"{shard.name}.*no file"):
+        DataManifest.load(output)
+    (output / "index.json").write_text("{}")
+    with pytest.raises(UsageError, match="not a sound index"):
+        DataManifest.load(output)
+    with pytest.raises(UsageError, match="no such folder"):
+        DataManifest.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"held_out": 1.0}, "--held-out"),
+        ({"workers": 0}, "--workers"),
+        ({"seed": -1}, "--seed"),
+        ({"vocabulary": Path("none.txt")}, "--vocabulary none.txt: No such file"),
+    ],
+)
+def test_options_are_checked(
+    tmp_path: Path, vocabulary: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary, **changes))
+
+
+def test_manifest_gives_the_tokenizer(tmp_path: Path, vocabulary: Path) -> None:
+    prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary, lowercase=False))
+    tokenizer = DataManifest.load(tmp_path / "data").tokenizer()
+    assert tokenizer(["w1 W1"]) == [[6, 1]]

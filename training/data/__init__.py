@@ -1,0 +1,1 @@
+"""From files to tf.data: corpora, vocabularies, training records, labelled texts."""

@@ -1,0 +1,226 @@
+"""Finds corpus files and reads them as documents, whatever their format.
+
+A document is bytes: UTF-8 text whose lines are its sentences or paragraphs. Bytes are
+passed on as they were read; what can't be decoded is counted and dropped later.
+"""
+
+import glob
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from command_line import UsageError
+from training.data import document_formats
+from training.data.compression import decompressed, split_suffixes
+
+CHUNK_BYTES = 4 << 20
+"""Text is handled in chunks of about this size. Records depend on it (each chunk has
+its own random stream), so it is part of the format, not an option."""
+
+TEXT_SUFFIXES = (".txt", ".text")
+TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+ARCHIVE_SUFFIX = ".tar"
+
+
+@dataclass
+class Chunk:
+    """A run of documents that is handled as a whole.
+
+    Attributes:
+        index: its number, from 0.
+        documents: the documents.
+    """
+
+    index: int
+    documents: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """A file of the corpus.
+
+    Attributes:
+        path: where it is.
+        name: how reports call it: the path as the user gave it.
+    """
+
+    path: Path
+    name: str
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return self.path.stat().st_size
+
+
+def find_files(inputs: Sequence[str]) -> list[CorpusFile]:
+    """Returns the files that `inputs` name: files, folders or glob patterns.
+
+    Folders are searched to the bottom for known suffixes; a file that is named itself
+    is read as plain text if its suffix is unknown. The order is that of `inputs`, and
+    by name within a folder or pattern, so it is the same on every machine.
+
+    Raises:
+        UsageError: for a path that does not exist and a pattern or folder without a
+            file to read.
+    """
+    found: dict[Path, CorpusFile] = {}
+    for given in inputs:
+        path = Path(given).expanduser()
+        if path.is_file():
+            paths = [path]
+        elif path.is_dir():
+            paths = sorted(p for p in path.rglob("*") if p.is_file() and _is_known(p))
+            if not paths:
+                raise UsageError(
+                    f"--input {given}: the folder holds no file with a known suffix "
+                    f"({_known_suffixes()}, also compressed)."
+                )
+        elif glob.has_magic(given):
+            paths = sorted(
+                p
+                for p in map(Path, glob.glob(str(path), recursive=True))
+                if p.is_file()
+            )
+            if not paths:
+                raise UsageError(f"--input {given}: the pattern matches no file.")
+        else:
+            raise UsageError(f"--input {given}: no such file or folder.")
+        for one in paths:
+            found.setdefault(one.resolve(), CorpusFile(one, str(one)))
+    return list(found.values())
+
+
+def read_documents(
+    file: CorpusFile,
+    text_field: str = "text",
+    on_read: Callable[[int], None] = lambda position: None,
+) -> Iterator[bytes]:
+    """Reads the documents of one file.
+
+    Args:
+        file: the file; its suffix tells format and compression.
+        text_field: name of the column or JSON field that holds the text.
+        on_read: called with the position in the file on disk, now and then.
+
+    Yields:
+        Documents with something other than white space in them.
+
+    Raises:
+        UsageError: for a damaged file, naming it and the line.
+    """
+    with file.path.open("rb") as raw:
+        last = 0
+        for document in _documents_of(raw, file.name, text_field):
+            if not document.isspace() and document:
+                yield document
+            position = raw.tell()
+            if position != last:
+                on_read(position)
+                last = position
+
+
+def chunks(
+    files: Sequence[CorpusFile],
+    text_field: str = "text",
+    on_read: Callable[[int], None] = lambda count: None,
+    whole_files: bool = False,
+) -> Iterator[Chunk]:
+    """Groups the documents of a corpus into chunks of about `CHUNK_BYTES`.
+
+    Args:
+        files: what to read, in order.
+        text_field: see `read_documents`.
+        on_read: called with the number of bytes read from disk since its last call.
+        whole_files: make each file one chunk, however large.
+    """
+    chunk, size = Chunk(0), 0
+    for file in files:
+        before = 0
+
+        def progress(position: int) -> None:
+            nonlocal before
+            on_read(position - before)
+            before = position
+
+        for document in read_documents(file, text_field, progress):
+            chunk.documents.append(document)
+            size += len(document)
+            if size >= CHUNK_BYTES and not whole_files:
+                yield chunk
+                chunk, size = Chunk(chunk.index + 1), 0
+        on_read(file.size - before)
+        if whole_files and chunk.documents:
+            yield chunk
+            chunk, size = Chunk(chunk.index + 1), 0
+    if chunk.documents:
+        yield chunk
+
+
+def _documents_of(raw: IO[bytes], name: str, text_field: str) -> Iterator[bytes]:
+    kind, compression = split_suffixes(name)
+    stream = decompressed(raw, compression)
+    try:
+        if kind == ARCHIVE_SUFFIX:
+            yield from _archive_documents(stream, name, text_field)
+        elif kind in (".jsonl", ".ndjson"):
+            yield from document_formats.json_lines(stream, name, text_field)
+        elif kind == ".csv":
+            yield from document_formats.csv_rows(stream, name, text_field)
+        elif kind == ".tsv":
+            yield from document_formats.tsv_rows(stream, name, text_field)
+        elif kind == ".parquet":
+            yield from document_formats.parquet_rows(stream, name, text_field)
+        else:
+            yield from document_formats.text_documents(stream)
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise UsageError(
+            f"{name}: the file can't be read to its end: {error}. Expected a sound "
+            f"{compression or kind or 'text'} file."
+        ) from error
+
+
+def _archive_documents(
+    stream: IO[bytes], name: str, text_field: str
+) -> Iterator[bytes]:
+    """Reads an archive member by member; members may be archives themselves.
+
+    Each text file in an archive is one document, as in OpenWebText: blank lines in it
+    are between paragraphs.
+    """
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is None:
+                    continue
+                member_name = f"{name}/{member.name}"
+                kind, compression = split_suffixes(member.name)
+                if compression and not kind:
+                    # OpenWebText names the inner archives "*.xz", without ".tar".
+                    kind = ARCHIVE_SUFFIX
+                if kind == ARCHIVE_SUFFIX:
+                    yield from _archive_documents(
+                        decompressed(content, compression), member_name, text_field
+                    )
+                elif kind in TABLE_SUFFIXES:
+                    yield from _documents_of(content, member_name, text_field)
+                else:
+                    yield from document_formats.whole_text(
+                        decompressed(content, compression)
+                    )
+    except tarfile.TarError as error:
+        raise UsageError(f"{name}: not a sound tar archive: {error}.") from error
+
+
+def _is_known(path: Path) -> bool:
+    kind, _ = split_suffixes(path.name)
+    return kind in (*TEXT_SUFFIXES, *TABLE_SUFFIXES, ARCHIVE_SUFFIX)
+
+
+def _known_suffixes() -> str:
+    return ", ".join((*TEXT_SUFFIXES, *TABLE_SUFFIXES, ARCHIVE_SUFFIX))

@@ -1,0 +1,157 @@
+"""DataManifest: what a data directory holds, read from its ``index.json``."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from command_line import CommandError, UsageError
+from lvbert_tf.models.vocabulary import read_vocabulary
+
+if TYPE_CHECKING:
+    from lvbert_tf.models.tokenizer import LVBertTokenizer
+
+INDEX_FILE = "index.json"
+VOCABULARY_FILE = "vocab.txt"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One TFRecord file.
+
+    Attributes:
+        file: its name within the data directory.
+        split: ``"train"`` or ``"held_out"``.
+        examples: number of records.
+        bytes: size of the file.
+        sha256: of the file's bytes.
+    """
+
+    file: str
+    split: str
+    examples: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DataManifest:
+    """A data directory that ``python -m training prepare`` wrote.
+
+    Attributes:
+        directory: where it is.
+        options: how it was made (`sequence_length`, `lowercase`, …).
+        counts: documents, tokens, examples and what was odd in the text.
+        shards: its record files.
+        vocabulary_size: number of ids.
+        vocabulary_sha256: of the vocabulary file's bytes.
+    """
+
+    directory: Path
+    options: dict[str, Any]
+    counts: dict[str, int]
+    shards: tuple[Shard, ...]
+    vocabulary_size: int
+    vocabulary_sha256: str
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "DataManifest":
+        """Reads the index of a data directory.
+
+        Raises:
+            UsageError: if the directory or its index is missing or not of this format.
+        """
+        directory = Path(directory)
+        path = directory / INDEX_FILE
+        if not path.is_file():
+            what = "no such folder" if not directory.is_dir() else f"no {INDEX_FILE}"
+            raise UsageError(
+                f"{directory}: {what}. Expected a data directory made by "
+                "`python -m training prepare`."
+            )
+        try:
+            index = json.loads(path.read_text("utf-8"))
+            if index["format"] != FORMAT:
+                raise UsageError(
+                    f"{path}: expected format {FORMAT}. Received: {index['format']}."
+                )
+            manifest = cls(
+                directory=directory,
+                options=dict(index["options"]),
+                counts=dict(index["counts"]),
+                shards=tuple(Shard(**shard) for shard in index["shards"]),
+                vocabulary_size=int(index["vocabulary"]["size"]),
+                vocabulary_sha256=str(index["vocabulary"]["sha256"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{path}: not a sound index: {type(error).__name__}: {error}."
+            ) from error
+        for shard in manifest.shards:
+            file = directory / shard.file
+            if not file.is_file() or file.stat().st_size != shard.bytes:
+                found = f"{file.stat().st_size} bytes" if file.is_file() else "no file"
+                raise UsageError(
+                    f"{file}: expected {shard.bytes} bytes, as in {INDEX_FILE}. "
+                    f"Found: {found}. Prepare the data again."
+                )
+        return manifest
+
+    @property
+    def sequence_length(self) -> int:
+        """Greatest number of tokens of an example, special tokens included."""
+        return int(self.options["sequence_length"])
+
+    @property
+    def vocabulary_path(self) -> Path:
+        """The vocabulary file."""
+        return self.directory / VOCABULARY_FILE
+
+    def split(self, name: str) -> tuple[Shard, ...]:
+        """Returns the shards of ``"train"`` or ``"held_out"``."""
+        return tuple(shard for shard in self.shards if shard.split == name)
+
+    def num_examples(self, split: str) -> int:
+        """Returns the number of examples of a split."""
+        return sum(shard.examples for shard in self.split(split))
+
+    def vocabulary(self) -> list[str]:
+        """Reads the vocabulary."""
+        return read_vocabulary(self.vocabulary_path, self.options["duplicates"])
+
+    def tokenizer(self) -> "LVBertTokenizer":
+        """Returns the tokenizer that made the data."""
+        from lvbert_tf.models.tokenizer import LVBertTokenizer
+
+        return LVBertTokenizer(
+            self.vocabulary(),
+            lowercase=self.options["lowercase"],
+            strip_accents=self.options["strip_accents"],
+            duplicates=self.options["duplicates"],
+        )
+
+    def verify(self) -> None:
+        """Reads every file and compares it with its checksum.
+
+        Raises:
+            CommandError: naming each file that differs.
+        """
+        expected = {shard.file: shard.sha256 for shard in self.shards}
+        expected[VOCABULARY_FILE] = self.vocabulary_sha256
+        damaged = [
+            f"{self.directory / file} (expected sha256 {digest}, found {found})"
+            for file, digest in expected.items()
+            if (found := file_sha256(self.directory / file)) != digest
+        ]
+        if damaged:
+            raise CommandError(
+                "The data is damaged, prepare it again: " + "; ".join(damaged) + "."
+            )
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the hexadecimal sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,171 @@
+"""``python -m training prepare``: from text files to a data directory."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    corpus = parser.add_argument_group("corpus")
+    corpus.add_argument(
+        "--input",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="files, folders or glob patterns: .txt (a blank line between documents), "
+        ".jsonl, .csv, .tsv, .parquet, .tar, each also compressed (.gz .bz2 .xz .zst)",
+    )
+    corpus.add_argument(
+        "--text-field",
+        default="text",
+        metavar="NAME",
+        help="column or field that holds the text in tables and JSON (default: text)",
+    )
+    corpus.add_argument(
+        "--held-out",
+        type=float,
+        default=0.02,
+        metavar="SHARE",
+        help="share of the documents kept for evaluation, by a hash of their text "
+        "(default: 0.02)",
+    )
+    vocabulary = parser.add_argument_group("vocabulary")
+    source = vocabulary.add_mutually_exclusive_group()
+    source.add_argument(
+        "--vocabulary",
+        type=Path,
+        metavar="FILE",
+        help="a vocabulary file, one token a line; without it one is trained",
+    )
+    source.add_argument(
+        "--vocabulary-size",
+        type=int,
+        default=30522,
+        metavar="N",
+        help="entries of the vocabulary to train, at most (default: 30522)",
+    )
+    vocabulary.add_argument(
+        "--min-frequency",
+        type=int,
+        default=2,
+        metavar="N",
+        help="a piece must occur as often to enter the vocabulary (default: 2)",
+    )
+    vocabulary.add_argument(
+        "--unused-tokens",
+        type=int,
+        default=0,
+        metavar="N",
+        help="reserve entries [unused0]... (default: 0)",
+    )
+    vocabulary.add_argument(
+        "--vocabulary-sample-megabytes",
+        type=int,
+        default=100,
+        metavar="N",
+        help="text to train the vocabulary on; more is sampled (default: 100)",
+    )
+    vocabulary.add_argument(
+        "--cased", action="store_true", help="keep upper case (default: lower-case)"
+    )
+    vocabulary.add_argument(
+        "--strip-accents",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="drop accents (default: when lower-casing, as in BERT)",
+    )
+    examples = parser.add_argument_group("examples")
+    examples.add_argument(
+        "--sequence-length",
+        type=int,
+        default=128,
+        metavar="T",
+        help="greatest number of tokens of an example (default: 128)",
+    )
+    examples.add_argument(
+        "--short-probability",
+        "--short-seq-prob",
+        type=float,
+        default=0.05,
+        metavar="P",
+        help="share of examples with a random shorter length (default: 0.05)",
+    )
+    examples.add_argument(
+        "--single-probability",
+        "--single-seg-prob",
+        type=float,
+        default=0.1,
+        metavar="P",
+        help="share of examples with one segment instead of two (default: 0.1)",
+    )
+    examples.add_argument(
+        "--join-documents",
+        action="store_true",
+        help="let examples cross the ends of documents (default: none does)",
+    )
+    examples.add_argument(
+        "--official",
+        action="store_true",
+        help="build examples exactly as the official code does: text beyond an "
+        "example's length is lost, files are read as a whole, and a repeated entry of "
+        "the vocabulary has the id of its later line",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="the data directory"
+    )
+    output.add_argument(
+        "--overwrite", action="store_true", help="replace a non-empty output folder"
+    )
+    output.add_argument(
+        "--shard-megabytes",
+        type=int,
+        default=64,
+        metavar="N",
+        help="aimed size of a record file (default: 64)",
+    )
+    output.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes (default: by the size of corpus and machine); the result does "
+        "not depend on it",
+    )
+    output.add_argument("--seed", type=int, default=0, metavar="N")
+
+
+def main(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Runs the command and returns its result."""
+    from training.data.examples import ExampleOptions
+    from training.data.preparation import PrepareOptions, prepare
+    from training.data.vocabulary_training import VocabularyOptions
+
+    return prepare(
+        PrepareOptions(
+            inputs=arguments.input,
+            output=arguments.output,
+            vocabulary=arguments.vocabulary,
+            training_vocabulary=VocabularyOptions(
+                size=arguments.vocabulary_size,
+                min_frequency=arguments.min_frequency,
+                unused_tokens=arguments.unused_tokens,
+                sample_bytes=arguments.vocabulary_sample_megabytes * 1_000_000,
+            ),
+            lowercase=not arguments.cased,
+            strip_accents=arguments.strip_accents,
+            examples=ExampleOptions(
+                sequence_length=arguments.sequence_length,
+                short_probability=arguments.short_probability,
+                single_probability=arguments.single_probability,
+                join_documents=arguments.join_documents,
+            ),
+            held_out=arguments.held_out,
+            seed=arguments.seed,
+            workers=arguments.workers,
+            overwrite=arguments.overwrite,
+            text_field=arguments.text_field,
+            official=arguments.official,
+            shard_bytes=arguments.shard_megabytes << 20,
+        )
+    )
