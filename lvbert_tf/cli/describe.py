@@ -73,7 +73,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     else:
         result = _describe_spec(arguments)
     if arguments.plot is not None:
-        from lvbert_tf.cli.drawing import draw_architecture
+        from lvbert_tf.drawing import draw_architecture
 
         if result["architecture"] is None:
             raise UsageError("--plot: a supernet has no single architecture to draw")

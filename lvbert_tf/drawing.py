@@ -36,9 +36,7 @@ def draw_architecture(architecture: Architecture, title: str, file: Path) -> Non
     canvas = FigureCanvasAgg(figure)
     kinds = canvas.get_supported_filetypes()
     if file.suffix[1:].lower() not in kinds:
-        raise UsageError(
-            f"--plot {file}: expected a suffix out of {', '.join(sorted(kinds))}"
-        )
+        raise UsageError(f"{file}: expected a suffix out of {', '.join(sorted(kinds))}")
     axis = figure.subplots()
     named: set[str] = set()
     for position, letter in enumerate(architecture, start=1):
@@ -60,8 +58,9 @@ def draw_architecture(architecture: Architecture, title: str, file: Path) -> Non
     figure.suptitle(title, fontsize=11)
     partial = file.with_name(f"{file.stem}.partial{file.suffix}")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(partial, dpi=120)
         partial.replace(file)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise UsageError(f"--plot {file}: {error.strerror}") from error
+        raise UsageError(f"{file}: {error.strerror}") from error
