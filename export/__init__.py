@@ -1,0 +1,1 @@
+"""The application that turns a model directory into SavedModel and ONNX artefacts."""

@@ -1,0 +1,63 @@
+"""Options that several commands of ``python -m export`` share."""
+
+import argparse
+
+from command_line import UsageError
+
+
+def add_model_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--model``."""
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="DIR",
+        help="directory of the fine-tuned classifier (save_to_preset)",
+    )
+
+
+def add_pairs_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--pairs`` and ``--no-pairs``."""
+    parser.add_argument(
+        "--pairs",
+        action=argparse.BooleanOptionalAction,
+        help='inputs are two texts (default: what "pairs" in the model\'s '
+        "training.json says, else one text)",
+    )
+
+
+def pairs(arguments: argparse.Namespace) -> bool:
+    """Returns whether the model takes pairs."""
+    if arguments.pairs is not None:
+        return bool(arguments.pairs)
+    from export.model_directory import trained_on_pairs
+
+    return trained_on_pairs(arguments.model)
+
+
+def tolerance_value(text: str) -> float:
+    """Parses a tolerance.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is no positive number.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a positive number, found {text!r}")
+    return value
+
+
+def integers(text: str, flag: str) -> tuple[int, ...]:
+    """Parses integers separated by commas.
+
+    Raises:
+        UsageError: naming the flag.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"{flag}: expected integers separated by commas. Received: {text!r}"
+        ) from None

@@ -1,0 +1,68 @@
+"""``python -m export quantize``: shrinks an ONNX artefact to 8-bit weights."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from command_line import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of ``quantize``."""
+    parser.add_argument(
+        "--onnx", required=True, metavar="DIR", help="what `onnx` wrote"
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="the new directory"
+    )
+    parser.add_argument(
+        "--eval",
+        required=True,
+        metavar="FILE.tsv",
+        help="labelled examples: a header naming text, label and, for pairs, text_pair",
+    )
+    parser.add_argument(
+        "--max-drop",
+        type=float,
+        default=1.0,
+        metavar="POINTS",
+        help="how far the metric may fall, in percentage points (default 1.0)",
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="examples at a time (default 32)"
+    )
+    parser.add_argument(
+        "--max-examples", type=int, metavar="N", help="take only the first N examples"
+    )
+    parser.add_argument(
+        "--reduce-range",
+        action=argparse.BooleanOptionalAction,
+        help="7-bit weights, for x86 CPUs without VNNI (default: as this CPU needs)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Quantises and returns the result."""
+    for flag in ("batch_size", "max_examples"):
+        value = getattr(arguments, flag)
+        if value is not None and value < 1:
+            raise UsageError(
+                f"--{flag.replace('_', '-')}: expected at least 1. Received: {value}"
+            )
+    if not arguments.max_drop >= 0:
+        raise UsageError(
+            f"--max-drop: expected at least 0. Received: {arguments.max_drop}"
+        )
+    if not Path(arguments.onnx).is_dir():
+        raise UsageError(f"--onnx: no such directory: {arguments.onnx}")
+    from export.quantization import quantize
+
+    return quantize(
+        arguments.onnx,
+        arguments.output,
+        arguments.eval,
+        arguments.max_drop,
+        batch_size=arguments.batch_size,
+        max_examples=arguments.max_examples,
+        reduce_range=arguments.reduce_range,
+    )

@@ -1,0 +1,89 @@
+"""``python -m export saved-model``: writes a version for TensorFlow Serving."""
+
+import argparse
+from typing import Any
+
+from export.commands.options import (
+    add_model_option,
+    add_pairs_option,
+    integers,
+    pairs,
+    tolerance_value,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of ``saved-model``."""
+    add_model_option(parser)
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="BASE",
+        help="the served model's folder; the version becomes BASE/NUMBER",
+    )
+    parser.add_argument(
+        "--version",
+        metavar="N",
+        help="number of the version (default: the highest there, plus one)",
+    )
+    add_pairs_option(parser)
+    parser.add_argument(
+        "--warm-up",
+        action=argparse.BooleanOptionalAction,
+        help="write warm-up requests (default: where tensorflow-serving-api is "
+        "installed)",
+    )
+    parser.add_argument(
+        "--warm-up-batch-sizes",
+        metavar="N,N",
+        help="rows of the warm-up requests (default 1,8,32)",
+    )
+    parser.add_argument(
+        "--model-name",
+        metavar="NAME",
+        help="name in the warm-up requests (default: that of BASE)",
+    )
+    parser.add_argument(
+        "--allow-op",
+        action="append",
+        default=[],
+        metavar="OP",
+        help="an operation that your server is known to have; may be repeated",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=tolerance_value,
+        metavar="X",
+        help="largest difference of scores from Keras (default 1e-5)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Exports and returns the result."""
+    from pathlib import Path
+
+    from export.model_directory import load_classifier
+    from export.publication import version_directory
+
+    # What is wrong with the arguments shall not take a minute to say.
+    version_directory(Path(arguments.output), arguments.version)
+    options: dict[str, Any] = {}
+    if arguments.warm_up_batch_sizes is not None:
+        options["warm_up_batch_sizes"] = integers(
+            arguments.warm_up_batch_sizes, "--warm-up-batch-sizes"
+        )
+    if arguments.tolerance is not None:
+        options["tolerance"] = arguments.tolerance
+    classifier = load_classifier(arguments.model)
+    from export.saved_model import export_saved_model
+
+    return export_saved_model(
+        classifier,
+        arguments.output,
+        arguments.version,
+        pairs=pairs(arguments),
+        model_name=arguments.model_name,
+        warm_up=arguments.warm_up,
+        allowed_ops=arguments.allow_op,
+        **options,
+    )

@@ -1,0 +1,294 @@
+"""Exports a classifier as an ONNX graph, with what is needed to run it on raw text."""
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from command_line import CommandError, UsageError
+from export.manifest import (
+    describe_artefact,
+    file_entries,
+    read_manifest,
+    versions,
+    write_manifest,
+)
+from export.parity import (
+    ONNX_TOLERANCE,
+    Comparison,
+    TokenMismatchError,
+    reference_texts,
+    token_cases,
+)
+from export.publication import published
+from export.signatures import TOKEN_INPUTS, Signature, onnx_signature
+from export.task import Task, describe_task
+
+MODEL_FILE = "model.onnx"
+TOKENIZER_FILE = "tokenizer.json"
+LABELS_FILE = "labels.json"
+FILES = (MODEL_FILE, TOKENIZER_FILE, LABELS_FILE)
+
+NEWEST_OPSET = 18
+"""tf2onnx writes nothing newer."""
+OLDEST_OPSET = 13
+
+Array = npt.NDArray[Any]
+
+
+def export_onnx(
+    classifier: Any,
+    output: str | Path,
+    opset: int = NEWEST_OPSET,
+    *,
+    pairs: bool = False,
+    tolerance: float = ONNX_TOLERANCE,
+) -> dict[str, Any]:
+    """Writes an ONNX artefact, after comparing it with Keras.
+
+    Args:
+        classifier: an `LVBertTextClassifier` with its preprocessor.
+        output: the new directory.
+        opset: version of ONNX's operator set.
+        pairs: whether the classifier takes pairs of texts.
+        tolerance: largest difference of scores from Keras's.
+
+    Returns:
+        What the command prints: ``path``, ``inputs``, ``outputs``, ``opset``,
+        ``bytes``, ``max_abs_difference``, ``tolerance``.
+
+    Raises:
+        UsageError: for an argument that won't do.
+        CommandError: if the graph is invalid or differs from Keras, or the tokenizer
+            gives other ids. Nothing is left then.
+    """
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise UsageError(
+            f"--opset: expected {OLDEST_OPSET} to {NEWEST_OPSET}, which tf2onnx "
+            f"writes. Received: {opset}"
+        )
+    task = describe_task(classifier, pairs)
+    signature = onnx_signature(task.num_classes)
+    final = Path(output)
+    with published(final) as folder:
+        model = convert(classifier, task, signature, opset)
+        (folder / MODEL_FILE).write_bytes(model.SerializeToString())
+        tokenizer = classifier.preprocessor.tokenizer
+        (folder / TOKENIZER_FILE).write_text(
+            tokenizer.to_tokenizers_json(), encoding="utf-8"
+        )
+        (folder / LABELS_FILE).write_text(
+            json.dumps(task.labels, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        compare_tokenizer(folder / TOKENIZER_FILE, classifier, task)
+        comparison = compare_onnx(folder / MODEL_FILE, classifier, task, tolerance)
+        comparison.verify()
+        files = file_entries(folder, FILES)
+        write_manifest(
+            folder,
+            describe_artefact(
+                classifier,
+                task,
+                comparison,
+                kind="onnx",
+                files=files,
+                opset=opset,
+                longest_input=task.longest_input,
+                **signature.as_json(),
+            ),
+        )
+    return {
+        "path": str(final),
+        **signature.as_json(),
+        "opset": opset,
+        "bytes": files[MODEL_FILE]["bytes"],
+        "max_abs_difference": comparison.max_abs_difference,
+        "tolerance": tolerance,
+    }
+
+
+def convert(classifier: Any, task: Task, signature: Signature, opset: int) -> Any:
+    """Returns the ONNX model, valid and with the table's names.
+
+    Raises:
+        CommandError: if it cannot be converted, or the result is invalid.
+    """
+    import onnx
+    import tensorflow as tf
+    import tf2onnx
+
+    from export.inference_graph import InferenceGraph
+
+    graph = InferenceGraph(classifier, task)
+
+    def scores(
+        input_ids: tf.Tensor, segment_ids: tf.Tensor, padding_mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        tokens = (input_ids, segment_ids, padding_mask)
+        return {"scores": graph.scores(*(tf.cast(token, tf.int32) for token in tokens))}
+
+    specs = [
+        tf.TensorSpec(tensor.shape, tensor.dtype, name=tensor.name)
+        for tensor in signature.inputs
+    ]
+    function = tf.function(scores, input_signature=specs, autograph=False)
+    try:
+        with warnings.catch_warnings(), _without_graph_copies():
+            # tf2onnx's own, about NumPy.
+            warnings.simplefilter("ignore")
+            model, _ = tf2onnx.convert.from_function(
+                function, input_signature=specs, opset=opset
+            )
+        _name_axes(model, signature)
+        model.producer_name = "lvbert-tf"
+        model.producer_version = versions()["lvbert-tf"]
+        onnx.checker.check_model(model, full_check=True)
+    except (ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+        raise CommandError(f"the conversion to ONNX failed: {error}") from error
+    return model
+
+
+@contextmanager
+def _without_graph_copies() -> Iterator[None]:
+    """Lets tf2onnx's optimizers fail instead of copying the graph before each.
+
+    The copies, weights included, take most of the conversion's time.
+    """
+    name = "TF2ONNX_CATCH_ERRORS"
+    before = os.environ.get(name)
+    os.environ[name] = "FALSE"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _name_axes(model: Any, signature: Signature) -> None:
+    """Checks the graph's names and types, and names its free axes."""
+    import onnx
+
+    for received, expected in (
+        (model.graph.input, signature.inputs),
+        (model.graph.output, signature.outputs),
+    ):
+        found = [value.name for value in received]
+        if found != [tensor.name for tensor in expected]:
+            raise CommandError(
+                f"the ONNX graph: expected {[tensor.name for tensor in expected]}. "
+                f"Received: {found}"
+            )
+        for value, tensor in zip(received, expected, strict=True):
+            dtype = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+            if value.type.tensor_type.elem_type != dtype:
+                raise CommandError(f"{tensor.name}: expected {tensor.dtype}")
+            value.CopyFrom(
+                onnx.helper.make_tensor_value_info(tensor.name, dtype, tensor.axes)
+            )
+    # The converter's guesses about inner shapes carry names of their own.
+    del model.graph.value_info[:]
+
+
+def compare_onnx(
+    model_file: Path, classifier: Any, task: Task, tolerance: float
+) -> Comparison:
+    """Compares an ONNX graph with Keras over several shapes, some rows padded.
+
+    Raises:
+        ParityError: if they cannot be compared. Whether scores differ too much,
+            `Comparison.verify` says.
+        CommandError: if onnxruntime can't load it.
+    """
+    run = onnx_scores(model_file)
+    comparison = Comparison(tolerance)
+    for case in token_cases(classifier, task):
+        comparison.add(case, run(case.inputs))
+    return comparison
+
+
+def onnx_scores(model_file: Path) -> Callable[[dict[str, Array]], Array]:
+    """Loads an ONNX graph and returns a function from token inputs to scores.
+
+    Raises:
+        CommandError: if onnxruntime can't load it, or its inputs have other names.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    try:
+        session = onnxruntime.InferenceSession(
+            str(model_file), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # its exceptions have no common base but this
+        raise CommandError(f"{model_file}: onnxruntime cannot load it: {error}") from (
+            error
+        )
+    found = sorted(value.name for value in session.get_inputs())
+    if found != sorted(TOKEN_INPUTS):
+        raise CommandError(
+            f"{model_file}: expected the inputs {sorted(TOKEN_INPUTS)}. "
+            f"Received: {found}"
+        )
+
+    def run(inputs: dict[str, Array]) -> Array:
+        feeds = {name: inputs[name].astype("int64") for name in TOKEN_INPUTS}
+        scores: Array = session.run(["scores"], feeds)[0]
+        return scores
+
+    return run
+
+
+def compare_tokenizer(tokenizer_file: Path, classifier: Any, task: Task) -> None:
+    """Compares the ids of ``tokenizer.json`` with those of the Keras tokenizer.
+
+    Raises:
+        TokenMismatchError: naming the first text with other ids.
+    """
+    import tokenizers
+
+    keras_tokenizer = classifier.preprocessor.tokenizer
+    texts = reference_texts(keras_tokenizer.get_vocabulary(), task.sequence_length)
+    portable = tokenizers.Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
+    expected: Iterable[Any] = keras_tokenizer.tokenize(texts)
+    encodings = portable.encode_batch(texts, add_special_tokens=False)
+    for text, ids, encoding in zip(texts, expected, encodings, strict=True):
+        if list(map(int, ids)) != encoding.ids:
+            raise TokenMismatchError(
+                f"{tokenizer_file.name} gives other ids than Keras for {text[:60]!r}: "
+                f"expected {list(map(int, ids))[:20]}. Received: {encoding.ids[:20]}"
+            )
+
+
+def check_onnx(
+    directory: Path, classifier: Any, tolerance: float = ONNX_TOLERANCE
+) -> Comparison:
+    """Compares a stored artefact with Keras, its checksums first.
+
+    Args:
+        directory: what `export_onnx` wrote.
+        classifier: the model.
+        tolerance: largest difference of scores.
+
+    Raises:
+        CommandError: if a file is missing or altered, labels or token ids differ, or
+            the scores cannot be compared.
+    """
+    manifest = read_manifest(directory)
+    task = describe_task(classifier, manifest["task"]["pairs"])
+    labels = json.loads((directory / LABELS_FILE).read_text(encoding="utf-8"))
+    if labels != list(task.labels):
+        raise CommandError(
+            f"{directory / LABELS_FILE}: expected {list(task.labels)}. "
+            f"Received: {labels}"
+        )
+    compare_tokenizer(directory / TOKENIZER_FILE, classifier, task)
+    return compare_onnx(directory / MODEL_FILE, classifier, task, tolerance)

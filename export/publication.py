@@ -1,0 +1,89 @@
+"""Artefacts appear under their final name whole, or not at all."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from command_line import UsageError
+
+_MAX_VERSION = 2**63 - 1
+
+
+@contextmanager
+def published(final: Path) -> Iterator[Path]:
+    """Gives a folder to write into, which then gets the name `final`.
+
+    TensorFlow Serving polls for folders whose names are numbers and would load a half
+    written one, so the folder has a name that is none. Whatever goes wrong, it and
+    parents made for it are removed.
+
+    Raises:
+        UsageError: if `final` exists and is more than an empty folder.
+    """
+    if final.exists() and not (final.is_dir() and not any(final.iterdir())):
+        raise UsageError(f"--output: {final} exists. Expected a new directory")
+    made = [parent for parent in final.parents if not parent.exists()]
+    final.parent.mkdir(parents=True, exist_ok=True)
+    partial = final.with_name(f".{final.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        try:
+            partial.rename(final)
+        except OSError as error:
+            raise UsageError(
+                f"--output: {final} appeared while the export ran ({error})"
+            ) from error
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        for parent in made:
+            if not any(parent.iterdir()):
+                parent.rmdir()
+        raise
+
+
+def version_directory(base: Path, version: int | str | None) -> Path:
+    """Returns where a version goes: ``BASE/NUMBER``.
+
+    Args:
+        base: the model's folder.
+        version: its number, or None for the one after the highest there.
+
+    Raises:
+        UsageError: if the version is no positive integer, or is there already.
+    """
+    if base.exists() and not base.is_dir():
+        raise UsageError(f"--output: {base} is a file. Expected a directory")
+    taken = versions(base)
+    if version is None:
+        return base / str(max(taken, default=0) + 1)
+    if not re.fullmatch("[0-9]+", str(version)) or not (
+        1 <= int(version) <= _MAX_VERSION
+    ):
+        raise UsageError(
+            "--version: expected a positive integer, because TensorFlow Serving looks "
+            f"for folders with such names. Received: {version!r}"
+        )
+    if int(version) in taken:
+        raise UsageError(
+            f"--version: {taken[int(version)]} exists. Expected a new number"
+        )
+    return base / str(int(version))
+
+
+def versions(base: Path) -> dict[int, Path]:
+    """Returns the versions in a model's folder, as TensorFlow Serving would see them.
+
+    Every name that parses as an integer counts, ``007`` included.
+    """
+    if not base.is_dir():
+        return {}
+    return {
+        int(path.name): path
+        for path in base.iterdir()
+        if path.is_dir() and re.fullmatch("-?[0-9]+", path.name)
+    }

@@ -1,0 +1,195 @@
+"""Exports a classifier as a version that TensorFlow Serving loads."""
+
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from export.graph_ops import check_operations, operations
+from export.inference_graph import InferenceGraph
+from export.manifest import (
+    MANIFEST_FILE,
+    describe_artefact,
+    file_entries,
+    read_manifest,
+    write_manifest,
+)
+from export.parity import (
+    SAVED_MODEL_TOLERANCE,
+    Case,
+    Comparison,
+    check_labels,
+    text_cases,
+    token_cases,
+)
+from export.publication import published, version_directory
+from export.saved_model_session import SavedModelSession
+from export.signatures import (
+    CLASSIFY,
+    SERVING_DEFAULT,
+    TEXT_INPUTS,
+    TOKENS,
+    saved_model_signatures,
+)
+from export.task import Task, describe_task
+from export.warm_up import stubs_installed, write_warm_up
+
+WARM_UP_BATCH_SIZES = (1, 8, 32)
+EXTRA = "assets.extra"
+"""Folder of a version for files that servers ignore, the manifest among them."""
+
+
+def export_saved_model(
+    classifier: Any,
+    base: str | Path,
+    version: int | str | None = None,
+    *,
+    pairs: bool = False,
+    model_name: str | None = None,
+    warm_up: bool | None = None,
+    warm_up_batch_sizes: Sequence[int] = WARM_UP_BATCH_SIZES,
+    allowed_ops: Collection[str] = (),
+    tolerance: float = SAVED_MODEL_TOLERANCE,
+) -> dict[str, Any]:
+    """Writes ``BASE/VERSION``, after comparing it with Keras.
+
+    Args:
+        classifier: an `LVBertTextClassifier` with its preprocessor.
+        base: the model's folder, which holds its versions.
+        version: a positive integer that is free; None takes the next one.
+        pairs: whether the classifier takes pairs of texts.
+        model_name: the name in the warm-up requests; by default the base's.
+        warm_up: whether to write warm-up requests; None: where the stubs that it
+            needs are installed.
+        warm_up_batch_sizes: rows of the warm-up requests.
+        allowed_ops: operations to allow besides those in `export.graph_ops`.
+        tolerance: largest difference of scores from Keras's.
+
+    Returns:
+        What the command prints: ``path``, ``version``, ``signatures``, ``ops``,
+        ``minimum_tf_serving``, ``max_abs_difference``, ``tolerance``,
+        ``warm_up_records`` (0 where none were written).
+
+    Raises:
+        UsageError: for an argument that won't do.
+        CommandError: if the version differs from Keras, or holds operations that
+            servers lack. Nothing is left then.
+    """
+    base = Path(base)
+    task = describe_task(classifier, pairs)
+    final = version_directory(base, version)
+    table = saved_model_signatures(task.num_classes, pairs)
+    with published(final) as folder:
+        graph = InferenceGraph(classifier, task)
+        tf.saved_model.save(graph, str(folder), signatures=graph.signatures())
+        names = operations(folder)
+        minimum = check_operations(names, allowed_ops)
+        records = 0
+        if warm_up or (warm_up is None and stubs_installed()):
+            records = write_warm_up(
+                folder, model_name or base.name, task, warm_up_batch_sizes
+            )
+        elif warm_up is None:
+            print(
+                "no warm-up requests: tensorflow-serving-api is not installed",
+                file=sys.stderr,
+            )
+        with SavedModelSession(folder) as session:
+            session.check_signatures(table)
+            comparison = compare_saved_model(session, classifier, task, tolerance)
+        comparison.verify()
+        files = sorted(
+            path.relative_to(folder).as_posix()
+            for path in folder.rglob("*")
+            if path.is_file()
+        )
+        extra = folder / EXTRA
+        extra.mkdir(exist_ok=True)
+        write_manifest(
+            extra,
+            describe_artefact(
+                classifier,
+                task,
+                comparison,
+                kind="saved_model",
+                files=file_entries(folder, files),
+                ops=names,
+                minimum_tf_serving=minimum,
+            ),
+        )
+    return {
+        "path": str(final),
+        "version": int(final.name),
+        "signatures": {name: table[name].as_json() for name in table},
+        "ops": names,
+        "minimum_tf_serving": minimum,
+        "max_abs_difference": comparison.max_abs_difference,
+        "tolerance": comparison.tolerance,
+        "warm_up_records": records,
+    }
+
+
+def compare_saved_model(
+    session: SavedModelSession, classifier: Any, task: Task, tolerance: float
+) -> Comparison:
+    """Compares all signatures of a loaded version with Keras.
+
+    Raises:
+        ParityError: if they cannot be compared, or labels are wrong. Whether scores
+            differ too much, `Comparison.verify` says.
+    """
+    comparison = Comparison(tolerance)
+    for case in token_cases(classifier, task):
+        outputs = session.run(TOKENS, case.inputs)
+        comparison.add(case, outputs["scores"])
+        check_labels(case, outputs["scores"], outputs["label"], task)
+    for case in text_cases(classifier, task):
+        outputs = session.run(SERVING_DEFAULT, case.inputs)
+        comparison.add(case, outputs["scores"])
+        check_labels(case, outputs["scores"], outputs["label"], task)
+        examples = Case(f"{case.name} as examples", _examples(case), case.scores)
+        comparison.add(examples, session.run(CLASSIFY, examples.inputs)["scores"])
+    return comparison
+
+
+def check_saved_model(
+    folder: Path, classifier: Any, tolerance: float = SAVED_MODEL_TOLERANCE
+) -> Comparison:
+    """Compares a stored version with Keras, its checksums first.
+
+    Args:
+        folder: a version's folder.
+        classifier: the model.
+        tolerance: largest difference of scores.
+
+    Raises:
+        CommandError: if a file was altered, a signature is not as in the table, or the
+            outputs cannot be compared.
+    """
+    if (folder / EXTRA / MANIFEST_FILE).exists():
+        read_manifest(folder / EXTRA, files_below=folder)
+    with SavedModelSession(folder) as session:
+        pairs = TEXT_INPUTS[1] in session.input_names(SERVING_DEFAULT)
+        task = describe_task(classifier, pairs)
+        session.check_signatures(saved_model_signatures(task.num_classes, pairs))
+        return compare_saved_model(session, classifier, task, tolerance)
+
+
+def _examples(case: Case) -> dict[str, Any]:
+    """Returns the inputs of a text case as those of the classify signature."""
+    rows = zip(*case.inputs.values(), strict=True)
+    serialized = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+                    for name, value in zip(case.inputs, row, strict=True)
+                }
+            )
+        ).SerializeToString()
+        for row in rows
+    ]
+    return {"inputs": np.array(serialized, dtype=object)}

@@ -1,0 +1,119 @@
+"""Warm-up requests, which TensorFlow Serving runs before it serves a version.
+
+Without them the first requests pay for the session's set-up. A record that fails makes
+the server refuse the version, so they are written from the table of signatures and
+parsed and tried before the version is published.
+"""
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from command_line import UsageError
+from export.signatures import CLASSIFY, SERVING_DEFAULT, TEXT_INPUTS, TOKENS
+from export.task import Task
+
+WARM_UP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+MAX_RECORDS = 1000
+_SHORT_TOKENS = 8
+
+
+def stubs_installed() -> bool:
+    """Whether tensorflow-serving-api is there."""
+    return find_spec("tensorflow_serving") is not None
+
+
+def write_warm_up(
+    directory: Path, model_name: str, task: Task, batch_sizes: Sequence[int]
+) -> int:
+    """Writes a short and a longest request for every signature and batch size.
+
+    Args:
+        directory: the version's folder.
+        model_name: what the server will call the model.
+        task: what the classifier does.
+        batch_sizes: rows of the requests: the server's allowed batch sizes.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        UsageError: if the stubs are missing, or there would be too many records.
+    """
+    if not stubs_installed():
+        raise UsageError(
+            "--warm-up needs tensorflow-serving-api, which is not installed "
+            "(it comes with the extra 'serving')"
+        )
+    sizes = sorted(set(batch_sizes))
+    if not sizes or sizes[0] < 1:
+        raise UsageError(
+            "--warm-up-batch-sizes: expected integers of at least 1. "
+            f"Received: {list(batch_sizes)}"
+        )
+    records = [
+        log.SerializeToString()
+        for size in sizes
+        for log in _requests(model_name, task, size)
+    ]
+    if len(records) > MAX_RECORDS:
+        raise UsageError(
+            f"--warm-up-batch-sizes: TensorFlow Serving reads {MAX_RECORDS} records "
+            f"at most. Received: {len(sizes)} sizes, which make {len(records)}"
+        )
+    path = directory / WARM_UP_FILE
+    path.parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return len(records)
+
+
+def _requests(model_name: str, task: Task, size: int) -> Iterator[Any]:
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    short = min(_SHORT_TOKENS, task.sequence_length)
+    texts = TEXT_INPUTS if task.pairs else TEXT_INPUTS[:1]
+    for tokens in sorted({short, task.sequence_length}):
+        # A full stop is one token, whatever the vocabulary.
+        text = " ".join(["."] * max(1, tokens - 2)).encode()
+        log = prediction_log_pb2.PredictionLog()
+        request = log.predict_log.request
+        request.model_spec.name = model_name
+        request.model_spec.signature_name = SERVING_DEFAULT
+        for name in texts:
+            array = np.array([text] * size, dtype=object)
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(array, tf.string))
+        yield log
+
+        log = prediction_log_pb2.PredictionLog()
+        request = log.predict_log.request
+        request.model_spec.name = model_name
+        request.model_spec.signature_name = TOKENS
+        for name, values in _token_rows(task, size, tokens).items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+        yield log
+
+        log = prediction_log_pb2.PredictionLog()
+        classify = log.classify_log.request
+        classify.model_spec.name = model_name
+        classify.model_spec.signature_name = CLASSIFY
+        for _ in range(size):
+            example = classify.input.example_list.examples.add()
+            for name in texts:
+                example.features.feature[name].bytes_list.value.append(text)
+        yield log
+
+
+def _token_rows(task: Task, size: int, tokens: int) -> dict[str, npt.NDArray[np.int32]]:
+    ones = np.ones((size, tokens), dtype="int32")
+    return {
+        "input_ids": ones * task.pad_token_id,
+        "segment_ids": ones * 0,
+        "padding_mask": ones,
+    }
