@@ -54,7 +54,8 @@ class LVBertTextClassifierPreprocessor(TextClassifierPreprocessor):
         **kwargs: arguments of the base class, such as `name`.
 
     Call arguments:
-        x: strings (B,), or a tuple of two such for pairs.
+        x: strings (B,), or a tuple of two such for pairs. KerasHub reads a lone tuple
+            as `(x, y)`: call it as `preprocessor(pairs, None)`.
         y: labels, passed through.
         sample_weight: passed through.
 
