@@ -1,0 +1,247 @@
+"""The loop: resume bit for bit, stops where it must, one trace, both splits logged."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import training.batches
+from command_line import CommandError
+from lvbert_tf import LVBertBackbone
+from tests.paths import REPOSITORY
+from tests.training.conftest import TINY_MODEL
+from training import experiment, pretrain, supernet
+from training.signals import StopRequested
+
+SUPERNET = ["model.num_layers=3"]
+PRETRAIN = ["model.architecture=csf"]
+
+
+def supernet_settings(data: Path, overrides: list[str]) -> Any:
+    where = [f"data.directory={data}"]
+    return experiment.load_supernet(None, [*where, *SUPERNET, *overrides])
+
+
+def pretrain_settings(data: Path, overrides: list[str]) -> Any:
+    where = [f"data.directory={data}"]
+    return experiment.load_pretrain(None, [*where, *PRETRAIN, *overrides])
+
+
+def state(run_dir: Path) -> dict[str, Any]:
+    """Every array of the last checkpoint; `save_counter` only counts checkpoints."""
+    path = tf.train.latest_checkpoint(str(run_dir / "checkpoints"))
+    reader = tf.train.load_checkpoint(path)
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+        if not name.startswith(("_CHECKPOINTABLE", "save_counter"))
+    }
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    ours, theirs = state(one), state(other)
+    assert ours.keys() == theirs.keys()
+    assert sum(name.startswith("optimizer/") for name in ours) > 50
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    metrics = [(path / "metrics.jsonl").read_bytes() for path in (one, other)]
+    assert metrics[0] == metrics[1]
+
+
+def at_step(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
+    """Calls `action` when the loop asks for the batch of a step."""
+    original = training.batches.training_batches
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        batches = original(*arguments, **options)
+
+        def observe(batch: Any) -> Any:
+            def look(current: Any) -> Any:
+                if int(current) == step:
+                    action()
+                return current
+
+            seen = tf.py_function(look, [batch["step"][0]], tf.int64)
+            seen.set_shape(())
+            return {**batch, "step": tf.repeat(seen, batch["step"].shape[0])}
+
+        return lambda first: batches(first).map(observe)
+
+    monkeypatch.setattr(training.batches, "training_batches", watched)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
+    """An ELECTRA run that nothing interrupted."""
+    run_dir = tmp_path_factory.mktemp("straight") / "run"
+    pretrain.run(pretrain_settings(tiny_data, TINY_MODEL), run_dir)
+    return run_dir
+
+
+def test_a_supernet_killed_at_any_step_resumes_bit_for_bit(
+    tmp_path: Path, tiny_data: Path
+) -> None:
+    # More steps than the others take, so that the kill surely comes before the end.
+    overrides = [*TINY_MODEL, *SUPERNET, "run.steps=60", f"data.directory={tiny_data}"]
+    command = [sys.executable, "-m", "training", "supernet"]
+    for override in overrides:
+        command += ["--set", override]
+
+    def start(run_dir: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*command, "--run-dir", str(run_dir)],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    process = start(tmp_path / "killed")
+    metrics = tmp_path / "killed" / "metrics.jsonl"
+    while not (metrics.exists() and len(metrics.read_bytes().splitlines()) > 10):
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert not (tmp_path / "killed" / "result.json").exists()
+    processes = [start(tmp_path / "killed"), start(tmp_path / "straight")]
+    outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert_same_run(tmp_path / "killed", tmp_path / "straight")
+
+
+def test_electra_resumes_bit_for_bit_after_a_crash(
+    tmp_path: Path, tiny_data: Path, straight: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = pretrain_settings(tiny_data, TINY_MODEL)
+
+    def crash() -> None:
+        raise RuntimeError("the plug was pulled")
+
+    with monkeypatch.context() as patch:
+        at_step(patch, 7, crash)  # the last checkpoint is that of step 6
+        with pytest.raises(tf.errors.OpError, match="the plug was pulled"):
+            pretrain.run(settings, tmp_path)
+    resumed = pretrain.run(settings, tmp_path)
+    assert_same_run(tmp_path, straight)
+    uninterrupted = json.loads((straight / "result.json").read_text())
+    for name in ("loss", "discriminator_auc", "mlm_accuracy"):
+        assert resumed[name] == uninterrupted[name]
+    # Finished: run again it says the same, without training.
+    assert pretrain.run(settings, tmp_path) == resumed
+
+
+def test_sigterm_saves_and_the_rerun_goes_on(
+    tmp_path: Path, tiny_data: Path, straight: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = pretrain_settings(tiny_data, TINY_MODEL)
+    with monkeypatch.context() as patch:
+        at_step(patch, 4, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(
+            StopRequested, match=r"stopped by SIGTERM at step \d of 8"
+        ) as caught:
+            pretrain.run(settings, tmp_path)
+    assert caught.value.exit_status == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert not (tmp_path / "result.json").exists()
+    pretrain.run(settings, tmp_path)
+    assert_same_run(tmp_path, straight)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_by_name(
+    tmp_path: Path, tiny_data: Path
+) -> None:
+    settings = supernet_settings(
+        tiny_data,
+        [*TINY_MODEL, "optimizer.learning_rate=1e30", "run.checkpoint_every=1"],
+    )
+    with pytest.raises(CommandError) as caught:
+        supernet.run(settings, tmp_path)
+    message = str(caught.value)
+    # Warm-up gives step 1 the rate 0: step 2 moves the weights far away.
+    assert message.startswith("step 3 (route ")
+    assert "loss is nan" in message
+    saved = state(tmp_path)
+    assert saved["step/.ATTRIBUTES/VARIABLE_VALUE"] <= 2
+    assert caught.value.exit_status == 1
+    loaded = supernet.load(tmp_path)
+    assert loaded.step == saved["step/.ATTRIBUTES/VARIABLE_VALUE"]
+
+
+def test_routes_never_cause_a_second_trace(
+    tmp_path: Path,
+    tiny_data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcomes = []
+    import training.loop
+
+    original = training.loop.train
+
+    def spy(*arguments: Any) -> Any:
+        outcomes.append(original(*arguments))
+        return outcomes[-1]
+
+    monkeypatch.setattr(training.loop, "train", spy)
+    result = supernet.run(supernet_settings(tiny_data, TINY_MODEL), tmp_path)
+    assert [outcome.traces for outcome in outcomes] == [1]
+    assert result["steps"] == 8
+    assert result["examples_per_second"] > 0
+
+
+def test_both_splits_are_logged_and_drawn(straight: Path) -> None:
+    wanted = {"generator_loss", "discriminator_loss", "mlm_accuracy"}
+    for split, more in (("train", set()), ("validation", {"discriminator_auc"})):
+        tags = set()
+        for file in (straight / "tensorboard" / split).iterdir():
+            for event in tf.compat.v1.train.summary_iterator(str(file)):
+                tags |= {value.tag for value in event.summary.value}
+        assert wanted | more <= tags
+    assert (straight / "figures" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(p.name for p in (straight / "checkpoints").glob("*.index")) == [
+        "ckpt-3.index",
+        "ckpt-6.index",
+        "ckpt-8.index",
+    ]
+    backbone = LVBertBackbone.from_preset(str(straight / "model"))
+    assert backbone.architecture == "csf"
+
+
+@pytest.mark.multi_device
+def test_two_replicas_train_like_one_device(tmp_path: Path, tiny_data: Path) -> None:
+    command = [sys.executable, "-m", "training", "supernet"]
+    for override in (
+        *TINY_MODEL,
+        *SUPERNET,
+        "model.dropout=0",
+        "model.attention_dropout=0",
+        f"data.directory={tiny_data}",
+    ):
+        command += ["--set", override]
+    mirrored = ["run.strategy=mirrored", "run.logical_cpus=2"]
+    processes = [
+        subprocess.Popen(
+            [*command, "--run-dir", str(tmp_path / name), *more],
+            cwd=REPOSITORY,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, more in (
+            ("one", []),
+            ("two", [word for item in mirrored for word in ("--set", item)]),
+        )
+    ]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
+    one, two = state(tmp_path / "one"), state(tmp_path / "two")
+    for name in one:
+        if name.startswith("model/"):
+            np.testing.assert_allclose(one[name], two[name], atol=1e-5, err_msg=name)

@@ -1,0 +1,46 @@
+"""``python -m training``: the table of commands."""
+
+import sys
+
+from command_line import Command, run_application
+
+COMMANDS = {
+    "prepare": Command(
+        "training.prepare", "turn text files into a vocabulary and training records"
+    ),
+    "supernet": Command(
+        "training.supernet", "train the weight-sharing supernet, one random path a step"
+    ),
+    "search": Command(
+        "training.search", "search the supernet for the best architecture"
+    ),
+    "extract": Command(
+        "training.extract", "take one architecture out of a supernet as a model"
+    ),
+    "evaluate": Command(
+        "training.evaluate", "score architectures with a supernet's inherited weights"
+    ),
+    "latency": Command(
+        "training.latency", "measure what a layer of each type costs on this machine"
+    ),
+    "pretrain": Command(
+        "training.pretrain", "pretrain one architecture (ELECTRA or masked LM)"
+    ),
+    "finetune": Command("training.finetune", "fine-tune a pretrained model on a task"),
+    "quickstart": Command(
+        "training.quickstart", "the whole journey, from raw text to served answers"
+    ),
+}
+
+
+def main() -> int:
+    """Runs the command that the process's arguments name."""
+    return run_application(
+        "python -m training",
+        "LV-BERT from raw text to a fine-tuned model.",
+        COMMANDS,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Figures that tell how good a model is, computed from plain arrays."""

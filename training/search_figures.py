@@ -1,0 +1,105 @@
+"""Pictures of a search: its progress (the paper's Figure 3) and where letters stand."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Blue and yellow as in the paper; Okabe and Ito's shades of them.
+_METHOD_COLOURS = {"random": "#0072B2", "evolution": "#E69F00"}
+_OTHER_COLOURS = ("#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+
+
+def draw_progress(
+    searches: Mapping[str, Sequence[Mapping[str, Any]]], file: Path
+) -> None:
+    """Draws the top candidates of every iteration as dots and their mean as a line.
+
+    Args:
+        searches: label to the iteration lines of a ``search.jsonl``.
+        file: the PNG to write.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure = _new_figure((6.4, 4.2))
+    axis = figure.subplots()
+    spare = iter(_OTHER_COLOURS * (1 + len(searches)))
+    for label, iterations in searches.items():
+        colour = _METHOD_COLOURS.get(label) or next(spare)
+        steps, dots = [], []
+        for line in iterations:
+            for candidate in line["top"]:
+                steps.append(line["iteration"])
+                dots.append(100 * candidate["accuracy"])
+        axis.scatter(steps, dots, s=12, color=colour, alpha=0.6, linewidths=0)
+        axis.plot(
+            [line["iteration"] for line in iterations],
+            [100 * line["top_mean"] for line in iterations],
+            color=colour,
+            label=f"{label} search, mean of the top {len(iterations[-1]['top'])}",
+        )
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_xlabel("iteration")
+    axis.set_ylabel("accuracy on masked tokens, held out (%)")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="lower right")
+    _save(figure, file)
+
+
+def letter_counts(architectures: Sequence[str], letters: str) -> dict[str, list[int]]:
+    """Returns how many of the architectures have each letter at each position."""
+    return {
+        letter: [column.count(letter) for column in zip(*architectures, strict=True)]
+        for letter in letters
+    }
+
+
+def draw_letters(architectures: Sequence[str], letters: str, file: Path) -> None:
+    """Draws how often each letter stands at each position, as a heat map.
+
+    Args:
+        architectures: of one length.
+        letters: the rows.
+        file: the PNG to write.
+    """
+    counts = letter_counts(architectures, letters)
+    length = len(architectures[0])
+    figure = _new_figure((max(4.5, 0.4 * length + 1.5), 0.45 * len(letters) + 1.6))
+    axis = figure.subplots()
+    shares = [[n / len(architectures) for n in counts[a]] for a in letters]
+    image = axis.imshow(shares, vmin=0.0, vmax=1.0, cmap="viridis", aspect="auto")
+    for row, letter in enumerate(letters):
+        for column, count in enumerate(counts[letter]):
+            axis.text(
+                column,
+                row,
+                str(count),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if shares[row][column] < 0.6 else "black",
+            )
+    axis.set_yticks(range(len(letters)), list(letters))
+    axis.set_xticks(range(length), [str(i + 1) for i in range(length)], fontsize=8)
+    axis.set_xlabel(f"layer, from the bottom (top {len(architectures)} candidates)")
+    figure.colorbar(image, ax=axis, label="share", fraction=0.03)
+    _save(figure, file)
+
+
+def _new_figure(size: tuple[float, float]) -> "Figure":
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Not pyplot: it keeps every figure alive and looks for a display.
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _save(figure: "Figure", file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.stem}.partial.png")
+    figure.savefig(partial, dpi=120)
+    partial.replace(file)
