@@ -45,7 +45,8 @@ def mix_neighbours(kernels: Any, values: Any) -> Any:
 
     mixed = ops.matmul(bands, windows)  # (B, blocks, N, S, D)
     mixed = ops.transpose(mixed, (0, 1, 3, 2, 4))
-    return ops.reshape(mixed, (batch, blocks * block, hidden))[:, :tokens]
+    mixed = ops.reshape(mixed, (batch, blocks * block, hidden))
+    return _leading(mixed, 1, tokens)
 
 
 def depthwise_over_tokens(values: Any, kernel: Any) -> Any:
@@ -70,12 +71,11 @@ def _skew(kernels: Any, block: int, kernel_size: int) -> Any:
     moves every row one further than the row above it.
     """
     lead = tuple(ops.shape(kernels)[:3])
+    width = block + kernel_size
     padded = ops.pad(kernels, ((0, 0),) * 4 + ((0, block),))
-    flat = ops.reshape(padded, (*lead, block * (block + kernel_size)))
-    return ops.reshape(
-        flat[..., : block * (block + kernel_size - 1)],
-        (*lead, block, block + kernel_size - 1),
-    )
+    flat = ops.reshape(padded, (*lead, block * width))
+    kept = _leading(flat, 3, block * (width - 1))
+    return ops.reshape(kept, (*lead, block, width - 1))
 
 
 def _windows(values: Any, blocks: Any, block: int, kernel_size: int) -> Any:
@@ -85,4 +85,18 @@ def _windows(values: Any, blocks: Any, block: int, kernel_size: int) -> Any:
     after = (blocks + 1) * block - tokens - before
     padded = ops.pad(values, ((0, 0), (before, after), (0, 0)))
     pieces = ops.reshape(padded, (batch, blocks + 1, block, hidden))
-    return ops.concatenate([pieces[:, :-1], pieces[:, 1:, : kernel_size - 1]], axis=2)
+    following = ops.slice(
+        pieces, (0, 1, 0, 0), (batch, blocks, kernel_size - 1, hidden)
+    )
+    return ops.concatenate([_leading(pieces, 1, blocks), following], axis=2)
+
+
+def _leading(x: Any, axis: int, count: Any) -> Any:
+    """Returns the first `count` entries along an axis.
+
+    The gradient of a slice is a padding; that of Python's indexing is an operation
+    that TensorFlow runs many times slower.
+    """
+    shape = list(ops.shape(x))
+    shape[axis] = count
+    return ops.slice(x, (0,) * len(shape), shape)
