@@ -149,6 +149,7 @@ def _train_and_predict(
             "stage": finetune_experiment.FINETUNE,
             "task": task.name,
             "labels": list(labels),
+            "pairs": len(train[0].texts) == 2,
             "seed": seed,
             "trained_sequence_length": classifier.preprocessor.sequence_length,
             "vocabulary_sha256": start.tokenizer.vocabulary_sha256,
