@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lvbert_tf.models.text_normalization import TextNormalization
-from lvbert_tf.models.vocabulary import write_vocabulary
+from lvbert_tf.vocabulary import write_vocabulary
 from training.data.chunk_records import ChunkSettings, ChunkWorker, TokenizerSettings
 from training.data.compression import decompressed, split_suffixes
 from training.data.corpus import chunks, find_files

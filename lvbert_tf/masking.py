@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from lvbert_tf.models.vocabulary import SpecialTokens
+from lvbert_tf.vocabulary import SpecialTokens
 
 __all__ = [
     "MaskedBatch",

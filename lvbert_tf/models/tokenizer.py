@@ -18,7 +18,7 @@ from lvbert_tf.models.text_normalization import (
     MAX_CHARACTERS_PER_WORD,
     TextNormalization,
 )
-from lvbert_tf.models.vocabulary import (
+from lvbert_tf.vocabulary import (
     CLS_TOKEN,
     MASK_TOKEN,
     PAD_TOKEN,

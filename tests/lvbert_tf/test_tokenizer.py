@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lvbert_tf.models.tokenizer import LVBertTokenizer
-from lvbert_tf.models.vocabulary import (
+from lvbert_tf.vocabulary import (
     SPECIAL_TOKENS,
     read_vocabulary,
     token_ids,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lvbert_tf.models.vocabulary import Duplicates
+from lvbert_tf.vocabulary import Duplicates
 from training.data.corpus import Chunk
 from training.data.corpus_report import ChunkObservations
 from training.data.examples import ExampleOptions, lossless_spans, official_spans

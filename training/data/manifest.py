@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from command_line import CommandError, UsageError
-from lvbert_tf.models.vocabulary import read_vocabulary
+from lvbert_tf.vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
     from lvbert_tf.models.tokenizer import LVBertTokenizer

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from command_line import CommandError, UsageError
-from lvbert_tf.models.vocabulary import (
+from lvbert_tf.version import __version__
+from lvbert_tf.vocabulary import (
     read_vocabulary,
     vocabulary_bytes,
     vocabulary_sha256,
 )
-from lvbert_tf.version import __version__
 from training.data.chunk_records import (
     SPLITS,
     ChunkSettings,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from command_line import UsageError
 from lvbert_tf.masking import default_max_predictions, mask_tokens
-from lvbert_tf.models.vocabulary import SpecialTokens
+from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest, Shard
 
 Batch = dict[str, tf.Tensor]

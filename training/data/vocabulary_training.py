@@ -9,7 +9,7 @@ import numpy as np
 
 from command_line import UsageError
 from lvbert_tf.models.text_normalization import TextNormalization
-from lvbert_tf.models.vocabulary import SPECIAL_TOKENS, UNK_TOKEN, check_vocabulary
+from lvbert_tf.vocabulary import SPECIAL_TOKENS, UNK_TOKEN, check_vocabulary
 
 MAX_ALPHABET = 1000
 """Rarer characters become [UNK], as in BERT's own vocabularies."""

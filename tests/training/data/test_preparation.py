@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from command_line import CommandError, UsageError
-from lvbert_tf.models.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from tests.paths import REPOSITORY
 from training.data import corpus as corpus_module
 from training.data import preparation

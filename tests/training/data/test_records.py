@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from command_line import UsageError
-from lvbert_tf.models.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.preparation import PrepareOptions, prepare

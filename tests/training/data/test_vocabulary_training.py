@@ -5,7 +5,7 @@ import pytest
 from command_line import UsageError
 from lvbert_tf.models.text_normalization import TextNormalization
 from lvbert_tf.models.tokenizer import LVBertTokenizer
-from lvbert_tf.models.vocabulary import SPECIAL_TOKENS
+from lvbert_tf.vocabulary import SPECIAL_TOKENS
 from training.data.vocabulary_training import (
     DocumentSample,
     VocabularyOptions,
