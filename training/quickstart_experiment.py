@@ -89,6 +89,9 @@ class QuickFinetune:
         minimum=0.01,
         maximum=1.0,
     )
+    dropout: float = setting(
+        "dropout rate; a tiny model underfits", 0.0, minimum=0.0, maximum=0.9
+    )
     runs: int = setting("seeds", 1, minimum=1)
 
 
