@@ -18,7 +18,7 @@ quickstart: $(STAMP) ## from raw text to served answers, in minutes
 	$(BIN)/python -m training quickstart --run-dir runs/quickstart $(QUICKSTART_ARGS)
 
 test: $(STAMP) ## the default tests
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

@@ -12,11 +12,15 @@ COMMANDS = {
     "bench": Command("serving.bench", "measure a running server"),
 }
 
-if __name__ == "__main__":
-    sys.exit(
-        run_application(
-            "python -m serving",
-            "Serve exported models over REST and gRPC, ask them, measure them.",
-            COMMANDS,
-        )
+
+def main() -> int:
+    """Runs the command that the process's arguments name."""
+    return run_application(
+        "python -m serving",
+        "Serve exported models over REST and gRPC, ask them, measure them.",
+        COMMANDS,
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -100,8 +100,15 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-@pytest.mark.parametrize("kind", ["supernet", "electra"])
+@pytest.mark.parametrize(
+    ("kind", "optimizer"),
+    [
+        ("supernet", "sgd"),
+        ("electra", "adamw"),
+        pytest.param("supernet", "adamw", marks=pytest.mark.slow),
+        pytest.param("electra", "sgd", marks=pytest.mark.slow),
+    ],
+)
 def test_two_devices_equal_one(kind: str, optimizer: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, kind, optimizer],

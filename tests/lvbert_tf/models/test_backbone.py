@@ -95,9 +95,16 @@ def test_the_paper_s_sizes() -> None:
         LVBertBackbone.from_size("tiny")
 
 
-def test_every_named_architecture_has_its_closed_form() -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["lv_bert", "sandwich"],
+        pytest.param(sorted(architectures()), marks=pytest.mark.slow, id="all"),
+    ],
+)
+def test_named_architectures_have_their_closed_form(names: list[str]) -> None:
     dimensions = Dimensions(vocabulary_size=50, **SIZES)
-    for name in architectures():
+    for name in names:
         built = LVBertBackbone(50, name, **SIZES)
         layers = sum(layer.count_params() for layer in built.encoder.layer_list)
         assert layers == backbone_params(name, dimensions), name
