@@ -8,6 +8,7 @@ import argparse
 import importlib
 import json
 import math
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,9 @@ def run_application(
         The exit status: 0 done, 1 failed or mismatch, 2 wrong usage or configuration,
         130 interrupted by the user.
     """
+    # TensorFlow reads this once, when it is first imported. A missing GPU driver is an
+    # error to it, and such lines would bury the progress; what fails still raises.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     argv = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in argv
     try:

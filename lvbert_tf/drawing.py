@@ -1,5 +1,6 @@
 """Draws an architecture: a row of coloured boxes, the bottom layer on the left."""
 
+import contextlib
 from pathlib import Path
 
 from lvbert_tf.architecture import Architecture, letter_name
@@ -31,7 +32,7 @@ def draw_architecture(architecture: Architecture, title: str, file: Path) -> Non
             '(or the extra: pip install "lvbert-tf[training]")'
         ) from error
     figure = Figure(
-        figsize=(max(4.5, 0.38 * len(architecture) + 1), 2.2), layout="constrained"
+        figsize=(max(6.5, 0.38 * len(architecture) + 1), 2.2), layout="constrained"
     )
     canvas = FigureCanvasAgg(figure)
     kinds = canvas.get_supported_filetypes()
@@ -62,5 +63,6 @@ def draw_architecture(architecture: Architecture, title: str, file: Path) -> Non
         figure.savefig(partial, dpi=120)
         partial.replace(file)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise UsageError(f"{file}: {error.strerror}") from error

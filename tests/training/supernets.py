@@ -21,6 +21,7 @@ def make_supernet_run(
 
     from training import experiment, supernet
     from training.batches import data_identity
+    from training.checkpoint_variables import by_path
     from training.data.manifest import DataManifest
     from training.run_directory import RunDirectory
     from training.stage import compile_model
@@ -56,8 +57,8 @@ def make_supernet_run(
     )
     compile_model(model, settings.optimizer, settings.run)
     checkpoint = tf.train.Checkpoint(  # what the loop puts into one
-        model=model,
-        optimizer=model.optimizer,
+        model=by_path(model.weights),
+        optimizer=by_path(model.optimizer.variables),
         step=tf.Variable(5, dtype=tf.int64),
         loop=tf.Variable("{}", dtype=tf.string, trainable=False),
     )

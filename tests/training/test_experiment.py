@@ -164,7 +164,7 @@ def test_every_setting_has_a_help_text() -> None:
 def test_every_config_that_is_shipped_loads(file: Path) -> None:
     stage = tomllib.loads(file.read_text())["stage"]
     if stage == "quickstart":
-        quickstart = quickstart_experiment.load(file, [], gflops=100.0)
+        quickstart = quickstart_experiment.load(file, [], gflops=150.0)
         assert quickstart.scale == 1.0
         quickstart_experiment.supernet_of(quickstart, Path("records"))
         return

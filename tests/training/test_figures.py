@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from lvbert_tf import Architecture
-from training.figures import draw_architecture, draw_curves
+from lvbert_tf.drawing import draw_architecture
+from training.figures import draw_curves
 
 
 def test_curves_and_architectures_become_pictures(tmp_path: Path) -> None:
