@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.measure import milliseconds
+from benchmarks.measure import milliseconds, paired_ratio
 from lvbert_tf.layers import LayerOptions, ResidualLayer, make_layer
 from lvbert_tf.layers.local_mixing import mix_neighbours
 
@@ -75,9 +75,11 @@ def core(tokens: int) -> dict[str, Any]:
     return {
         "tokens": tokens,
         "milliseconds": times,
-        "official_to_ours_forward": _ratio(times, "official_forward", "ours_forward"),
-        "official_to_ours_both": _ratio(times, "official_both", "ours_both"),
-        "ours_to_matmul_both": _ratio(times, "ours_both", "matmul_both"),
+        "official_to_ours_forward": paired_ratio(
+            times, "official_forward", "ours_forward"
+        ),
+        "official_to_ours_both": paired_ratio(times, "official_both", "ours_both"),
+        "ours_to_matmul_both": paired_ratio(times, "ours_both", "matmul_both"),
     }
 
 
@@ -96,8 +98,8 @@ def layers(tokens: int) -> dict[str, Any]:
     return {
         "tokens": tokens,
         "milliseconds": times,
-        "c_to_s_forward": _ratio(times, "c_forward", "s_forward"),
-        "c_to_s_both": _ratio(times, "c_both", "s_both"),
+        "c_to_s_forward": paired_ratio(times, "c_forward", "s_forward"),
+        "c_to_s_both": paired_ratio(times, "c_both", "s_both"),
     }
 
 
@@ -119,10 +121,6 @@ def _layer_ways(layer: Any, x: Any, mask: Any) -> dict[str, Callable[[], Any]]:
         "forward": lambda: forward().numpy(),
         "both": lambda: [g.numpy() for g in both()],
     }
-
-
-def _ratio(times: dict[str, dict[str, float]], part: str, whole: str) -> float:
-    return times[part]["median"] / times[whole]["median"]
 
 
 def run() -> dict[str, Any]:
