@@ -10,6 +10,8 @@ from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.electra import LVBertElectra
 from lvbert_tf.models.masked_lm import LVBertMaskedLM
 from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
+from lvbert_tf.models.span_predictor import LVBertSpanPredictor
+from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
 from lvbert_tf.models.supernet import LVBertSupernet
 from lvbert_tf.models.text_classifier import LVBertTextClassifier
 from lvbert_tf.models.text_classifier_preprocessor import (
@@ -24,6 +26,8 @@ __all__ = [
     "LVBertElectra",
     "LVBertMaskedLM",
     "LVBertMaskedLMPreprocessor",
+    "LVBertSpanPredictor",
+    "LVBertSpanPredictorPreprocessor",
     "LVBertSupernet",
     "LVBertTextClassifier",
     "LVBertTextClassifierPreprocessor",

@@ -20,12 +20,13 @@ from lvbert_tf.layers.heads import MaskedLMHead
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.electra import LVBertElectra
 from lvbert_tf.models.masked_lm import LVBertMaskedLM
+from lvbert_tf.models.span_predictor import LVBertSpanPredictor
 from lvbert_tf.models.text_classifier import LVBertTextClassifier
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 _TRAINING_STATE = re.compile(r"(^|/)(global_step|adam_m|adam_v)$")
-_KINDS = ("backbone", "masked_lm", "electra", "classifier")
+_KINDS = ("backbone", "masked_lm", "electra", "classifier", "span_predictor")
 _MARKERS = {
     "c": "dynamic_convolution_layer/convolution/glu_l/kernel",
     "s": "attention/self/query/kernel",
@@ -107,8 +108,9 @@ def load_official_checkpoint(
             generator, or without a `c` layer hidden_dim // 64.
         architecture: the layers; by default read from the variables.
         vocabulary: a vocabulary file whose size must be the checkpoint's.
-        kind: "backbone", "masked_lm", "electra" (both networks and heads) or
-            "classifier" (the head of one fine-tuned task).
+        kind: "backbone", "masked_lm", "electra" (both networks and heads),
+            "classifier" (the head of one fine-tuned task) or "span_predictor" (that of
+            SQuAD, with joint prediction).
         strict: whether a variable that is left over, missing or of another shape is
             an error.
         **overrides: further constructor arguments of the backbone, such as `dtype`.
@@ -268,6 +270,8 @@ def _make_model(
         classifier = LVBertTextClassifier(backbone, classes, regression=classes == 1)
         scope = head[0].removesuffix("/kernel")
         return classifier, _dense_places(classifier.output_dense, scope)
+    if kind == "span_predictor":
+        return _make_span_predictor(backbone, shapes)
     return backbone, {}
 
 
@@ -291,6 +295,33 @@ def _make_electra(
     places.update(_dense_places(head.dense, "discriminator_predictions/dense"))
     places.update(_dense_places(head.logits, "discriminator_predictions/dense_1"))
     return electra, places
+
+
+def _make_span_predictor(
+    backbone: LVBertBackbone, shapes: Shapes
+) -> tuple[LVBertSpanPredictor, dict[str, Any]]:
+    suffix = "/qa_hidden/kernel"
+    found = [n for n in shapes if n.startswith("task_specific") and n.endswith(suffix)]
+    if len(found) != 1:
+        raise ValueError(
+            "Expected the joint start and end head of one SQuAD task. Found: "
+            f"{sorted(n for n in shapes if n.startswith('task_specific/'))}"
+        )
+    scope = found[0].removesuffix(suffix)
+    predictor = LVBertSpanPredictor(backbone, intermediate_dim=shapes[found[0]][1])
+    head = predictor.span_head
+    # In the order in which the official code makes them, which gives them their names.
+    named = {
+        "dense": head.start,
+        "qa_hidden": head.end_hidden,
+        "dense_1": head.end,
+        "dense_2": head.unanswerable_hidden,
+        "dense_3": head.unanswerable,
+    }
+    places = {}
+    for name, dense in named.items():
+        places.update(_dense_places(dense, f"{scope}/{name}"))
+    return predictor, places
 
 
 def _dense_places(dense: Any, scope: str) -> dict[str, Any]:

@@ -56,10 +56,16 @@ class MaskedLMHead(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs: Any, mask_positions: Any, token_table: Any) -> Any:
+    def call(
+        self,
+        inputs: Any,
+        mask_positions: Any,
+        token_table: Any,
+        training: bool | None = None,
+    ) -> Any:
         """Predicts (B, P, V) from (B, T, H) at (B, P)."""
         hidden = ops.take_along_axis(inputs, mask_positions[:, :, None], axis=1)
-        hidden = self.layer_norm(gelu(self.dense(hidden)))
+        hidden = self.layer_norm(gelu(self.dense(hidden), training))
         table = ops.cast(token_table, hidden.dtype)
         logits = ops.matmul(hidden, ops.transpose(table))
         return logits + ops.cast(self.output_bias, logits.dtype)
@@ -113,9 +119,9 @@ class ReplacedTokenHead(keras.layers.Layer):
         self.logits.build(inputs_shape)
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Returns logits (B, T)."""
-        return ops.squeeze(self.logits(gelu(self.dense(inputs))), axis=-1)
+        return ops.squeeze(self.logits(gelu(self.dense(inputs), training)), axis=-1)
 
     def compute_output_shape(self, inputs_shape: Any) -> Any:
         """Returns (B, T)."""

@@ -122,6 +122,7 @@ class LVBertElectra(PresetModel):
             self.generator_hidden(batch, training),
             batch["mask_positions"],
             self.discriminator.token_embedding.embeddings,
+            training=training,
         )
 
     def corrupt(self, batch: Batch, sampled_ids: Any) -> tuple[Any, Any]:
@@ -147,7 +148,8 @@ class LVBertElectra(PresetModel):
     ) -> Any:
         """Returns the discriminator's logits (B, T) for a corrupted text."""
         inputs = {**encoder_inputs(batch), "token_ids": corrupted_ids}
-        return self.discriminator_head(self.discriminator(inputs, training=training))
+        hidden = self.discriminator(inputs, training=training)
+        return self.discriminator_head(hidden, training=training)
 
     def call(self, inputs: Batch, training: bool = False) -> dict[str, Any]:
         """Runs generator, sampling and discriminator on a batch."""

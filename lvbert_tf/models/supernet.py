@@ -162,7 +162,10 @@ class LVBertSupernet(PresetModel):
                 seed=seed,
             )
             return self.masked_lm_head(
-                hidden, batch["mask_positions"], self.token_embedding.embeddings
+                hidden,
+                batch["mask_positions"],
+                self.token_embedding.embeddings,
+                training=training,
             )
 
     def shared_variables(self) -> list[Any]:

@@ -69,13 +69,21 @@ class TextNormalization:
         """
         if not valid_utf8:
             text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
+        return _mark_long_words(self.normalize_characters(text))
+
+    def normalize_characters(self, text: tf.Tensor) -> tf.Tensor:
+        """Normalises valid UTF-8, without regard to the length of words.
+
+        The length of the result is the sum over its characters: none depends on its
+        neighbours, save that a final sigma has a form of its own, of the same length.
+        """
         text = tf.strings.regex_replace(text, _DROPPED, "")
         if self.lowercase:
             text = tf.strings.lower(text, encoding="utf-8")
         if self.strip_accents:
             text = tf_text.normalize_utf8(text, "NFD")
             text = tf.strings.regex_replace(text, _ACCENT, "")
-        return _mark_long_words(text)
+        return text
 
     def to_tokenizers(self) -> tuple[Any, Any]:
         """Returns the same steps as (normalizer, pre_tokenizer) of `tokenizers`.

@@ -18,6 +18,7 @@ from lvbert_tf.models.text_normalization import (
     MAX_CHARACTERS_PER_WORD,
     TextNormalization,
 )
+from lvbert_tf.models.token_offsets import TokensWithOffsets, tokenize_with_offsets
 from lvbert_tf.vocabulary import (
     CLS_TOKEN,
     MASK_TOKEN,
@@ -202,7 +203,36 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
             )
         else:
             normalized = self.normalization.normalize(text, valid_utf8=valid_utf8)
-        return self._fast_tokenizer.tokenize(normalized)
+        return self.tokenize_normalized(normalized)
+
+    def tokenize_normalized(self, text: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
+        """Looks up the word pieces of text that `normalization` has been applied to."""
+        return self._fast_tokenizer.tokenize(text)
+
+    def tokenize_with_offsets(self, text: Any) -> TokensWithOffsets:
+        """Returns ids and the characters of the original text they stand for.
+
+        The ids are those of `tokenize`; `text[start:end]` of a Python string is what a
+        token stands for, accents and case as they were.
+
+        Args:
+            text: string tensor (B,).
+
+        Raises:
+            ValueError: if the tokenizer gives pieces instead of ids.
+        """
+        vocabulary = self.get_vocabulary()
+        if self.compute_dtype == "string":
+            raise ValueError(
+                "Offsets come with ids. Received: a tokenizer with dtype='string'"
+            )
+        return tokenize_with_offsets(
+            tf.convert_to_tensor(text),
+            self.normalization,
+            self._fast_tokenizer,
+            tf.constant([token.startswith(SUFFIX_INDICATOR) for token in vocabulary]),
+            self.token_to_id(UNK_TOKEN),
+        )
 
     @preprocessing_function
     def detokenize(self, inputs: Any) -> Any:
