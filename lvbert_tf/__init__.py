@@ -2,26 +2,51 @@
 
 Importing the package registers every class with Keras: afterwards
 `keras.models.load_model` and `from_preset` find them.
+
+Under another Keras backend than TensorFlow it offers layers, backbone and heads; text,
+supernet and pretraining need TensorFlow.
 """
 
+from typing import Any
+
+import keras
+
 from lvbert_tf.architecture import Architecture, architectures
-from lvbert_tf.layers.registry import register_layer
-from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.electra import LVBertElectra
-from lvbert_tf.models.masked_lm import LVBertMaskedLM
-from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
-from lvbert_tf.models.span_predictor import LVBertSpanPredictor
-from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
-from lvbert_tf.models.supernet import LVBertSupernet
-from lvbert_tf.models.text_classifier import LVBertTextClassifier
-from lvbert_tf.models.text_classifier_preprocessor import (
-    LVBertTextClassifierPreprocessor,
+from lvbert_tf.layers import (
+    DynamicConv,
+    Embeddings,
+    Encoder,
+    FeedForward,
+    MaskedLMHead,
+    ReplacedTokenHead,
+    SelfAttention,
+    SpanHead,
+    register_layer,
 )
-from lvbert_tf.models.tokenizer import LVBertTokenizer
+from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.version import __version__
+
+if keras.config.backend() == "tensorflow":
+    from lvbert_tf.models.electra import LVBertElectra
+    from lvbert_tf.models.masked_lm import LVBertMaskedLM
+    from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
+    from lvbert_tf.models.span_predictor import LVBertSpanPredictor
+    from lvbert_tf.models.span_predictor_preprocessor import (
+        LVBertSpanPredictorPreprocessor,
+    )
+    from lvbert_tf.models.supernet import LVBertSupernet
+    from lvbert_tf.models.text_classifier import LVBertTextClassifier
+    from lvbert_tf.models.text_classifier_preprocessor import (
+        LVBertTextClassifierPreprocessor,
+    )
+    from lvbert_tf.models.tokenizer import LVBertTokenizer
 
 __all__ = [
     "Architecture",
+    "DynamicConv",
+    "Embeddings",
+    "Encoder",
+    "FeedForward",
     "LVBertBackbone",
     "LVBertElectra",
     "LVBertMaskedLM",
@@ -32,7 +57,21 @@ __all__ = [
     "LVBertTextClassifier",
     "LVBertTextClassifierPreprocessor",
     "LVBertTokenizer",
+    "MaskedLMHead",
+    "ReplacedTokenHead",
+    "SelfAttention",
+    "SpanHead",
     "__version__",
     "architectures",
     "register_layer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        raise AttributeError(
+            f"lvbert_tf.{name} needs the Keras backend 'tensorflow'. Found: "
+            f"{keras.config.backend()!r}, with which only layers, backbone and heads "
+            "work (set KERAS_BACKEND before Keras is imported)"
+        )
+    raise AttributeError(f"module 'lvbert_tf' has no attribute {name!r}")

@@ -313,12 +313,14 @@ def _make_span_predictor(
     # In the order in which the official code makes them, which gives them their names.
     named = {
         "dense": head.start,
-        "qa_hidden": head.end_hidden,
         "dense_1": head.end,
         "dense_2": head.unanswerable_hidden,
         "dense_3": head.unanswerable,
     }
-    places = {}
+    places = {
+        f"{scope}/qa_hidden/kernel": head.end_hidden_kernel,
+        f"{scope}/qa_hidden/bias": head.end_hidden_bias,
+    }
     for name, dense in named.items():
         places.update(_dense_places(dense, f"{scope}/{name}"))
     return predictor, places

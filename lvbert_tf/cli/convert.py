@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kind",
-        choices=("backbone", "masked_lm", "electra", "classifier"),
+        choices=("backbone", "masked_lm", "electra", "classifier", "span_predictor"),
         default="backbone",
         help="which networks and heads to take (default: backbone)",
     )

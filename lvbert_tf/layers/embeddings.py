@@ -20,6 +20,19 @@ def layer_norm(dtype: Any, name: str = "layer_norm") -> keras.layers.LayerNormal
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
+class TokenEmbedding(keras.layers.Embedding):
+    """The token table, which stays in floating point when a model is quantised.
+
+    The masked-LM head multiplies with the same table: its values must be numbers, not
+    the integers of a quantised layer.
+    """
+
+    def quantize(self, mode: Any = None, type_check: bool = True, **_: Any) -> None:
+        """Refuses, which tells Keras to leave this layer as it is."""
+        raise NotImplementedError("`quantize` leaves the shared token table as it is.")
+
+
+@keras.saving.register_keras_serializable(package="lvbert_tf")
 class Embeddings(keras.layers.Layer):
     """Sum of three tables, then LayerNorm and dropout.
 
@@ -58,14 +71,21 @@ class Embeddings(keras.layers.Layer):
         self.max_sequence_length = max_sequence_length
         self.num_segments = num_segments
         self.dropout_rate = dropout
-        self.token_embedding = self._table(vocabulary_size, "token_embedding")
+        self.token_embedding = self._table(
+            vocabulary_size, "token_embedding", TokenEmbedding
+        )
         self.position_embedding = self._table(max_sequence_length, "position_embedding")
         self.segment_embedding = self._table(num_segments, "segment_embedding")
         self.layer_norm = layer_norm(self.dtype_policy)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def _table(self, rows: int, name: str) -> keras.layers.Embedding:
-        return keras.layers.Embedding(
+    def _table(
+        self,
+        rows: int,
+        name: str,
+        layer_class: type[keras.layers.Embedding] = keras.layers.Embedding,
+    ) -> keras.layers.Embedding:
+        return layer_class(
             rows,
             self.embedding_dim,
             embeddings_initializer=truncated_normal(),

@@ -53,7 +53,6 @@ class SpanHead(keras.layers.Layer):
         self.beam_size = beam_size
         self.intermediate_dim = intermediate_dim
         self.start = self._dense("start", 1)
-        self.end_hidden = self._dense("end_hidden", intermediate_dim)
         self.end = self._dense("end", 1)
         self.unanswerable_hidden = self._dense("unanswerable_hidden", intermediate_dim)
         self.unanswerable = self._dense("unanswerable", 1)
@@ -73,7 +72,15 @@ class SpanHead(keras.layers.Layer):
         hidden = inputs_shape[-1]
         assert hidden is not None
         self.start.build(inputs_shape)
-        self.end_hidden.build((None, 2 * hidden))
+        # Not a dense layer: its halves are applied apart.
+        self.end_hidden_kernel = self.add_weight(
+            name="end_hidden_kernel",
+            shape=(2 * hidden, self.intermediate_dim),
+            initializer="glorot_uniform",
+        )
+        self.end_hidden_bias = self.add_weight(
+            name="end_hidden_bias", shape=(self.intermediate_dim,), initializer="zeros"
+        )
         self.end.build((None, self.intermediate_dim))
         self.unanswerable_hidden.build((None, 2 * hidden))
         self.unanswerable.build((None, self.intermediate_dim))
@@ -126,8 +133,8 @@ class SpanHead(keras.layers.Layer):
         """Returns logits (B, K, T) of ends, for starts (B, K)."""
         width = hidden.shape[-1]
         at_start = ops.take_along_axis(hidden, starts[:, :, None], axis=1)  # (B, K, H)
-        kernel = ops.cast(self.end_hidden.kernel, hidden.dtype)
-        bias = ops.cast(self.end_hidden.bias, hidden.dtype)
+        kernel = ops.cast(self.end_hidden_kernel, hidden.dtype)
+        bias = ops.cast(self.end_hidden_bias, hidden.dtype)
         of_end = ops.matmul(hidden, kernel[width:]) + bias  # (B, T, F)
         of_start = ops.matmul(at_start, kernel[:width])  # (B, K, F)
         both = gelu(of_end[:, None] + of_start[:, :, None], training)  # (B, K, T, F)

@@ -1,5 +1,6 @@
 """LVBertMaskedLM: fills masked tokens; also the objective `mlm` of pretraining."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ from keras_hub.models import MaskedLM
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.compilation import SavesCompilation
 from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
 from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
 from lvbert_tf.models.pretraining import (
@@ -24,7 +26,7 @@ from lvbert_tf.models.pretraining import (
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertMaskedLM(MaskedLM):
+class LVBertMaskedLM(SavesCompilation, MaskedLM):
     """A backbone with the masked-language-modelling head.
 
     Args:
@@ -89,6 +91,45 @@ class LVBertMaskedLM(MaskedLM):
             result: dict[str, Any] = super().test_step(data)
             return result
         return masked_lm_totals(self._sums(data, training=False))
+
+    def fill(
+        self, texts: Sequence[str], top_k: int = 5
+    ) -> list[list[list[tuple[str, float]]]]:
+        """Proposes tokens for every literal `[MASK]` in some texts.
+
+        Args:
+            texts: strings, each with at least one `[MASK]`.
+            top_k: proposals for each mask, most probable first.
+
+        Returns:
+            For each text, for each of its masks, (token, probability).
+
+        Raises:
+            ValueError: without a preprocessor; for a text without a mask, or too long;
+                if `top_k` is not between 1 and the vocabulary's size.
+        """
+        if self.preprocessor is None:
+            raise ValueError("`fill` needs a model with a preprocessor.")
+        vocabulary = self.preprocessor.tokenizer.get_vocabulary()
+        if not 1 <= top_k <= len(vocabulary):
+            raise ValueError(
+                f"`top_k` must be between 1 and {len(vocabulary)}. "
+                f"Received: top_k={top_k}"
+            )
+        if not len(texts):
+            return []
+        inputs = self.preprocessor.blanks(texts)
+        weights = inputs.pop("mask_weights")
+        logits = tf.cast(self(inputs, training=False), tf.float32)
+        probabilities, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)
+        return [
+            [
+                [(vocabulary[i], float(p)) for i, p in zip(ids, shares, strict=True)]
+                for ids, shares, used in zip(*row, strict=True)
+                if used
+            ]
+            for row in zip(tokens.numpy(), probabilities.numpy(), weights, strict=True)
+        ]
 
     def _sums(self, batch: Batch, training: bool) -> MaskedLMSums:
         inputs = {**encoder_inputs(batch), "mask_positions": batch["mask_positions"]}

@@ -1,8 +1,10 @@
 """LVBertMaskedLMPreprocessor: raw strings to masked inputs and their targets."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras_hub.models import MaskedLMPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
@@ -11,6 +13,7 @@ from lvbert_tf.masking import default_max_predictions, mask_tokens
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.text_classifier_preprocessor import tokenize_and_pack
 from lvbert_tf.models.tokenizer import LVBertTokenizer
+from lvbert_tf.vocabulary import MASK_TOKEN
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -76,6 +79,58 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         return keras.utils.pack_x_y_sample_weight(
             inputs, masked["mask_ids"], masked["mask_weights"]
         )
+
+    def blanks(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Returns inputs in which every literal `[MASK]` is one masked token.
+
+        Args:
+            texts: strings (B,).
+
+        Returns:
+            The model's inputs as numpy arrays; `mask_positions` int32 (B, P), P the
+            most masks of a text, and `mask_weights` float32 (B, P), 0 where a text has
+            fewer.
+
+        Raises:
+            ValueError: if a text has no mask, or is so long that one would be cut off.
+        """
+        special = self.tokenizer.special
+        rows = []
+        for i, text in enumerate(texts):
+            parts = self.tokenizer.tokenize_strings(
+                tf.constant(text.split(MASK_TOKEN))
+            ).to_list()
+            if len(parts) < 2:
+                raise ValueError(
+                    f"Expected {MASK_TOKEN} in every text. Text {i} has none: {text!r}"
+                )
+            body = [*parts[0]]
+            for part in parts[1:]:
+                body += [special.mask, *part]
+            limit = self.sequence_length - 2
+            if special.mask in body[limit:]:
+                raise ValueError(
+                    f"Text {i} has {len(body)} tokens, and a {MASK_TOKEN} behind the "
+                    f"{limit} that `sequence_length={self.sequence_length}` holds"
+                )
+            rows.append([special.cls, *body[:limit], special.sep])
+        width = max(map(len, rows), default=0)
+        ids = np.full((len(rows), width), special.pad, "int32")
+        for row, tokens in zip(ids, rows, strict=True):
+            row[: len(tokens)] = tokens
+        places = [np.flatnonzero(row == special.mask) for row in ids]
+        most = max(map(len, places), default=0)
+        positions = np.zeros((len(rows), most), "int32")
+        for row, found in zip(positions, places, strict=True):
+            row[: len(found)] = found
+        lengths = np.array([[len(tokens)] for tokens in rows]).reshape(-1, 1)
+        return {
+            "token_ids": ids,
+            "segment_ids": np.zeros_like(ids),
+            "padding_mask": (np.arange(width) < lengths).astype("int32"),
+            "mask_positions": positions,
+            "mask_weights": (positions > 0).astype("float32"),
+        }
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

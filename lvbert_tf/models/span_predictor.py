@@ -10,6 +10,7 @@ from keras_hub.models import Task
 
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.compilation import SavesCompilation
 from lvbert_tf.models.span_decoding import Answer, best_answers
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
 from lvbert_tf.models.text_classifier import check_vocabulary_size
@@ -18,7 +19,7 @@ _TARGETS = ("start_positions", "end_positions", "unanswerable")
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertSpanPredictor(Task):
+class LVBertSpanPredictor(SavesCompilation, Task):
     """A backbone with the official code's joint start and end head for SQuAD.
 
     Args:
@@ -104,7 +105,8 @@ class LVBertSpanPredictor(Task):
         Raises:
             ValueError: for any other loss or metrics than "auto".
         """
-        if loss != "auto" or metrics != "auto":
+        # None is what a saved model was compiled with.
+        if loss not in ("auto", None) or metrics not in ("auto", None):
             raise ValueError(
                 "LVBertSpanPredictor computes its own loss and metrics. Received: "
                 f"loss={loss!r}, metrics={metrics!r}; expected 'auto' for both"

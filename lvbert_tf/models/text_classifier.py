@@ -8,13 +8,14 @@ from keras_hub.models import TextClassifier
 
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.compilation import SavesCompilation
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
 )
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertTextClassifier(TextClassifier):
+class LVBertTextClassifier(SavesCompilation, TextClassifier):
     """A backbone with one dense layer on the first token's hidden state.
 
     Args:

@@ -112,6 +112,8 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         )
         self.file_assets = [VOCABULARY_FILENAME]
         self.set_vocabulary(vocabulary)
+        # There is nothing to build; quantising a model refuses unbuilt layers.
+        self.built = True
 
     def set_vocabulary(
         self, vocabulary: Iterable[str] | str | os.PathLike[str] | None

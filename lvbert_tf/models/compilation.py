@@ -1,0 +1,55 @@
+"""What of the training is saved: everything in a file, nothing in a preset."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+
+_HAS_STATE = "optimizer_has_state"
+
+
+class SavesCompilation:
+    """Mixin for KerasHub tasks with a `compile` of their own.
+
+    Keras would not call that for a `.keras` file: training could not go on where it
+    was. A preset would carry the optimizer's state, which then fits no optimizer of
+    the model that is loaded from it, with a warning in each load.
+    """
+
+    def get_compile_config(self) -> Any:
+        """Returns what the model was compiled with, and whether it has trained."""
+        config: Any = super().get_compile_config()  # type: ignore[misc]
+        optimizer = getattr(self, "optimizer", None)
+        if config and optimizer is not None:
+            config[_HAS_STATE] = bool(optimizer.built)
+        return config
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles as the saved model was, and makes room for the optimizer's state."""
+        model: Any = self
+        arguments = dict(config)
+        has_state = arguments.pop(_HAS_STATE, False)
+        model.compile(**keras.saving.deserialize_keras_object(arguments))
+        if has_state:
+            model.optimizer.build(model.trainable_variables)
+
+    def save_task_weights(self, filepath: str | Path) -> None:
+        """Writes the weights that are not the backbone's, without the optimizer."""
+        with self._without_optimizer():
+            super().save_task_weights(filepath)  # type: ignore[misc]
+
+    def load_task_weights(self, filepath: str | Path) -> None:
+        """Reads those weights; an optimizer's state beside them is left alone."""
+        with self._without_optimizer():
+            super().load_task_weights(filepath)  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def _without_optimizer(self) -> Iterator[None]:
+        model: Any = self
+        optimizer, model.optimizer = getattr(model, "optimizer", None), None
+        try:
+            yield
+        finally:
+            model.optimizer = optimizer
