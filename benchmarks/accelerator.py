@@ -1,6 +1,6 @@
 """``c`` against ``s`` on an accelerator, in bfloat16, under JAX.
 
-``KERAS_BACKEND=jax python -m benchmarks.accelerator [--tokens 128,...] [--output FILE]``
+``KERAS_BACKEND=jax python -m benchmarks.accelerator [--tokens 128,512]``
 
 It needs jax, keras and keras-hub, not TensorFlow, and prints a table for the documents
 and one JSON object. On a CPU it runs too, and says so.
@@ -101,7 +101,9 @@ def main() -> int:
         arguments.total_tokens,
         arguments.repetitions,
     )
-    print("| T | batch | c, ms | s, ms | c / s |\n|---|---|---|---|---|", file=sys.stderr)
+    print(
+        "| T | batch | c, ms | s, ms | c / s |\n|---|---|---|---|---|", file=sys.stderr
+    )
     for row in result["rows"]:
         print(
             f"| {row['tokens']} | {row['batch']} | {row['c']:.2f} | {row['s']:.2f} "

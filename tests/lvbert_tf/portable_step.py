@@ -68,12 +68,16 @@ def loss_of(found: dict[str, Any]) -> Any:
 def main(source: str, target: str) -> None:
     """Reads, computes, writes."""
     stored = dict(np.load(source))
-    inputs = {n: ops.convert_to_tensor(stored.pop(n), "int32") for n in list(stored)[:3]}
+    inputs = {
+        n: ops.convert_to_tensor(stored.pop(n), "int32") for n in list(stored)[:3]
+    }
     backbone, heads = build()
     own = variables(backbone, heads)
     for i, variable in enumerate(own):
         variable.assign(stored[f"weight_{i}"])
-    result = {k: ops.convert_to_numpy(v) for k, v in outputs(backbone, heads, inputs).items()}
+    result = {
+        k: ops.convert_to_numpy(v) for k, v in outputs(backbone, heads, inputs).items()
+    }
     loss, gradients = _gradients(backbone, heads, inputs, own)
     for i, (variable, gradient) in enumerate(zip(own, gradients, strict=True)):
         if gradient is not None:

@@ -189,7 +189,7 @@ def test_equal_seeds_equal_masks() -> None:
 
 @pytest.mark.parametrize("with_replacement", [False, True])
 def test_nothing_to_mask(with_replacement: bool) -> None:
-    """D07: rows of special tokens only have no weight, and a loss of zero, not NaN."""
+    """D07: rows of special tokens only have no weight and point at position 0."""
     ids = tf.constant([[2, 3, 0, 0], [2, 3, 3, 0], [0, 0, 0, 0]])
     padding = tf.constant([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]])
     masked = mask_tokens(
@@ -203,6 +203,58 @@ def test_nothing_to_mask(with_replacement: bool) -> None:
     np.testing.assert_array_equal(masked["token_ids"], ids)
     np.testing.assert_array_equal(masked["mask_weights"], np.zeros((3, 3)))
     np.testing.assert_array_equal(masked["mask_positions"], np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("objective", "empty_rows"),
+    [
+        ("electra", 1),
+        ("electra", 3),
+        pytest.param("supernet", 1, marks=pytest.mark.slow),
+        ("supernet", 3),
+    ],
+)
+def test_loss_is_finite_with_nothing_to_mask(objective: str, empty_rows: int) -> None:
+    """D07: in a row or in the whole batch; training goes on from there."""
+    from lvbert_tf import LVBertBackbone, LVBertElectra, LVBertSupernet
+    from lvbert_tf.optimization import AdamW
+
+    ids = np.array([[2, 3, 0, 0], [2, 3, 0, 0], [2, 3, 0, 0]], np.int32)
+    ids[empty_rows:] = [2, 7, 8, 3]
+    batch = {
+        "segment_ids": tf.zeros((3, 4), tf.int32),
+        "padding_mask": tf.cast(ids != 0, tf.int32),
+        "step": tf.zeros((3,), tf.int64),
+        "route": tf.zeros((3, 2), tf.int32),
+    }
+    batch |= mask_tokens(
+        tf.constant(ids),
+        batch["padding_mask"],
+        seed=tf.constant([0, 0]),
+        special=SPECIAL,
+        max_predictions=2,
+    )
+    sizes = {
+        "embedding_dim": 8,
+        "hidden_dim": 16,
+        "intermediate_dim": 32,
+        "num_heads": 2,
+        "max_sequence_length": 8,
+    }
+    if objective == "electra":
+        del batch["route"]
+        model = LVBertElectra(LVBertBackbone(50, "sf", **sizes), generator_fraction=0.5)
+    else:
+        model = LVBertSupernet(50, num_layers=2, **sizes)
+    model.compile(optimizer=AdamW(1e-3))
+    model.optimizer.build(model.trainable_variables)
+    figures = {name: float(value) for name, value in model.train_step(batch).items()}
+    assert all(np.isfinite(value) for value in figures.values()), figures
+    assert figures["masked_tokens"] == 3 - empty_rows
+    if empty_rows == 3:
+        assert figures["generator_loss" if objective == "electra" else "loss"] == 0.0
+    for variable in model.trainable_variables:
+        assert np.isfinite(variable.numpy()).all(), variable.path
 
 
 def test_padding_id_is_never_predicted_even_if_called_real() -> None:

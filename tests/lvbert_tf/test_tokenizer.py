@@ -1,6 +1,7 @@
 """LVBertTokenizer: the official ids in every engine, presets, graphs."""
 
 import json
+import lzma
 import unicodedata
 from pathlib import Path
 
@@ -403,3 +404,43 @@ def test_ids_and_arguments_are_checked() -> None:
         LVBertTokenizer(dtype="float32")
     with pytest.raises(ValueError, match="duplicates='first'"):
         LVBertTokenizer([*SPECIAL_TOKENS], duplicates="first")  # type: ignore[arg-type]
+
+
+CORPORA = ("books_00", "us_speeches", "wiki_paragraphs", "wikitext2.valid")
+
+
+def _lines(name: str) -> list[str]:
+    found = [p for p in require_shared("data/corpus").glob(f"{name}*.xz")]
+    assert len(found) == 1
+    return lzma.decompress(found[0].read_bytes()).decode("utf-8").splitlines()
+
+
+def _disagreeing(lines: list[str], lowercase: bool) -> list[str]:
+    vocabulary = require_shared("data/vocab.bert-uncased.txt")
+    tokenizer = LVBertTokenizer(str(vocabulary), lowercase=lowercase)
+    library = tokenizer.to_tokenizers()
+    eager = library.encode_batch_fast(lines, add_special_tokens=False)
+    graph = tf.function(tokenizer.tokenize_strings, autograph=False)(
+        tf.constant(lines)
+    ).to_list()
+    return [
+        line
+        for line, ids, encoding in zip(lines, graph, eager, strict=True)
+        if ids != encoding.ids
+    ]
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_engines_agree_on_real_text(lowercase: bool) -> None:
+    for name in CORPORA:
+        lines = _lines(name)
+        assert _disagreeing(lines[:: max(1, len(lines) // 400)], lowercase) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CORPORA, "wikitext2.test", "books_07"])
+def test_engines_agree_on_every_line_of_a_corpus(name: str) -> None:
+    lines = _lines(name)
+    assert len(lines) > 1000
+    assert _disagreeing(lines, lowercase=True) == []
+    assert _disagreeing(lines, lowercase=False) == []
