@@ -38,7 +38,8 @@ format: $(STAMP) ## rewrite what ruff can
 
 lock: $(STAMP) ## resolve requirements.lock anew, keeping what still fits
 	$(BIN)/uv pip compile pyproject.toml --extra training --extra export \
-	  --extra serving --extra dev --python-version 3.11 --generate-hashes \
+	  --extra serving --extra datasets --extra beam --extra dev \
+	  --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## remove the environment
