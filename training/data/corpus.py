@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Protocol
 
 from command_line import UsageError
 from training.data import document_formats
@@ -20,6 +20,10 @@ from training.data.compression import decompressed, split_suffixes
 CHUNK_BYTES = 4 << 20
 """Text is handled in chunks of about this size. Records depend on it (each chunk has
 its own random stream), so it is part of the format, not an option."""
+
+GROUP_BYTES = 64 << 20
+"""Files are read in groups of about this size on disk. A chunk never reaches over the
+end of a group, so that groups can be read on different machines. Part of the format."""
 
 TEXT_SUFFIXES = (".txt", ".text")
 TABLE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -31,12 +35,43 @@ class Chunk:
     """A run of documents that is handled as a whole.
 
     Attributes:
-        index: its number, from 0.
+        group: the number of its group of files, from 0.
+        number: its number within the group, from 0.
         documents: the documents.
     """
 
-    index: int
+    group: int
+    number: int
     documents: list[bytes] = field(default_factory=list)
+
+    @property
+    def stream(self) -> int:
+        """A number of its own, for random draws; 0 for the first chunk."""
+        return self.group << 24 | self.number
+
+
+class Source(Protocol):
+    """A part of the corpus that is read from its beginning to its end."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk, or 0 if that is unknown."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a group of its own, whatever its size."""
+
+    def identity(self) -> list[Any]:
+        """What changes when its content does, as JSON can hold it."""
+
+    def documents(
+        self, text_field: str, on_read: Callable[[int], None]
+    ) -> Iterator[bytes]:
+        """Reads the documents; `on_read` gets the position on disk, now and then."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +85,23 @@ class CorpusFile:
 
     path: Path
     name: str
+    alone: bool = False
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
         return self.path.stat().st_size
+
+    def identity(self) -> list[Any]:
+        """Path, size and time of the last change."""
+        stat = self.path.stat()
+        return [str(self.path.resolve()), stat.st_size, stat.st_mtime_ns]
+
+    def documents(
+        self, text_field: str, on_read: Callable[[int], None]
+    ) -> Iterator[bytes]:
+        """See `read_documents`."""
+        return read_documents(self, text_field, on_read)
 
 
 def find_files(inputs: Sequence[str]) -> list[CorpusFile]:
@@ -114,32 +161,73 @@ def read_documents(
         UsageError: for a damaged file, naming it and the line.
     """
     with file.path.open("rb") as raw:
-        last = 0
-        for document in _documents_of(raw, file.name, text_field):
-            if not document.isspace() and document:
-                yield document
-            position = raw.tell()
-            if position != last:
-                on_read(position)
-                last = position
+        yield from documents_of(raw, file.name, text_field, on_read)
+
+
+def documents_of(
+    raw: IO[bytes],
+    name: str,
+    text_field: str,
+    on_read: Callable[[int], None] = lambda position: None,
+) -> Iterator[bytes]:
+    """Reads the documents of an open file; see `read_documents`."""
+    last = 0
+    for document in _documents_of(raw, name, text_field):
+        if not document.isspace() and document:
+            yield document
+        position = raw.tell()
+        if position != last:
+            on_read(position)
+            last = position
+
+
+def grouped(sources: Sequence[Source], apart: bool = False) -> list[list[Source]]:
+    """Divides a corpus into groups of about `GROUP_BYTES` on disk, in order.
+
+    Args:
+        sources: the corpus.
+        apart: make each source a group.
+    """
+    groups: list[list[Source]] = []
+    size, closed = 0, True
+    for source in sources:
+        if closed or source.alone:
+            groups.append([])
+            size = 0
+        groups[-1].append(source)
+        size += source.size
+        closed = apart or source.alone or size >= GROUP_BYTES
+    return groups
 
 
 def chunks(
-    files: Sequence[CorpusFile],
+    sources: Sequence[Source],
     text_field: str = "text",
     on_read: Callable[[int], None] = lambda count: None,
     whole_files: bool = False,
 ) -> Iterator[Chunk]:
-    """Groups the documents of a corpus into chunks of about `CHUNK_BYTES`.
+    """Divides the documents of a corpus into chunks of about `CHUNK_BYTES`.
 
     Args:
-        files: what to read, in order.
+        sources: what to read, in order.
         text_field: see `read_documents`.
         on_read: called with the number of bytes read from disk since its last call.
         whole_files: make each file one chunk, however large.
     """
-    chunk, size = Chunk(0), 0
-    for file in files:
+    for index, group in enumerate(grouped(sources, whole_files)):
+        yield from group_chunks(index, group, text_field, on_read, whole_files)
+
+
+def group_chunks(
+    index: int,
+    group: Sequence[Source],
+    text_field: str = "text",
+    on_read: Callable[[int], None] = lambda count: None,
+    whole: bool = False,
+) -> Iterator[Chunk]:
+    """Divides the documents of the group with number `index` into chunks."""
+    chunk, size = Chunk(index, 0), 0
+    for source in group:
         before = 0
 
         def progress(position: int) -> None:
@@ -147,16 +235,13 @@ def chunks(
             on_read(position - before)
             before = position
 
-        for document in read_documents(file, text_field, progress):
+        for document in source.documents(text_field, progress):
             chunk.documents.append(document)
             size += len(document)
-            if size >= CHUNK_BYTES and not whole_files:
+            if size >= CHUNK_BYTES and not whole:
                 yield chunk
-                chunk, size = Chunk(chunk.index + 1), 0
-        on_read(file.size - before)
-        if whole_files and chunk.documents:
-            yield chunk
-            chunk, size = Chunk(chunk.index + 1), 0
+                chunk, size = Chunk(index, chunk.number + 1), 0
+        on_read(source.size - before)
     if chunk.documents:
         yield chunk
 

@@ -1,14 +1,18 @@
 """What a corpus is like: lengths, unknown words, duplicates; as JSON and a picture."""
 
+import io
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from training.data.engine import Outcome
 
 REPORT_FILE = "report.json"
 PICTURE_FILE = "report.png"
@@ -17,6 +21,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _LENGTH_BINS = 32
 _LINES_LOOKED_AT = 5000
 _WORDS_KEPT = 1000
+_WORDS_IN_MEMORY = 100_000
 _WORDS_REPORTED = 50
 _HASHES_AT_ONCE = 1 << 25
 
@@ -75,39 +80,65 @@ class ChunkObservations:
         )
 
 
-def corpus_report(
-    tables: Sequence[Path], counts: dict[str, int], vocabulary_size: int
-) -> dict[str, Any]:
-    """Gathers the report from all pieces.
+class Observations:
+    """What all chunks together add to the report."""
+
+    def __init__(self) -> None:
+        self._lengths = np.zeros(_LENGTH_BINS, np.int64)
+        self._unknown: Counter[str] = Counter()
+
+    def add(self, observed: str) -> None:
+        """Adds what a chunk or `to_json` gave."""
+        values = json.loads(observed)
+        self._lengths += np.array(values["lengths"])
+        for word, count in values["unknown"]:
+            self._unknown[word] += count
+        # A corpus has words without end; the rare ones are not reported.
+        if len(self._unknown) > 2 * _WORDS_IN_MEMORY:
+            self._unknown = Counter(dict(_top(self._unknown, _WORDS_IN_MEMORY)))
+
+    def to_json(self) -> str:
+        """Returns all of it in the form that `add` takes."""
+        return json.dumps(
+            {
+                "lengths": self._lengths.tolist(),
+                "unknown": _top(self._unknown, _WORDS_IN_MEMORY),
+            }
+        )
+
+    def document_lengths(self) -> list[dict[str, int]]:
+        """Returns the histogram of the documents' lengths in tokens."""
+        lengths = self._lengths
+        last = int(np.flatnonzero(lengths)[-1]) + 1 if lengths.any() else 0
+        return [
+            {"tokens_up_to": 1 << power, "documents": int(count)}
+            for power, count in enumerate(lengths[:last])
+        ]
+
+    def most_frequent_unknown(self) -> list[dict[str, Any]]:
+        """Returns the words that the vocabulary lacks most often."""
+        return [
+            {"word": word, "count": count}
+            for word, count in _top(self._unknown, _WORDS_REPORTED)
+        ]
+
+
+def corpus_report(outcome: "Outcome", vocabulary_size: int) -> dict[str, Any]:
+    """Puts the report together.
 
     Args:
-        tables: the pieces' tables, in order.
-        counts: the counts of the whole corpus.
+        outcome: what preparation found.
         vocabulary_size: number of entries of the vocabulary.
     """
-    lengths = np.zeros(_LENGTH_BINS, np.int64)
-    unknown: Counter[str] = Counter()
-    for table in tables:
-        with np.load(table) as arrays:
-            observed = json.loads(str(arrays["observations"]))
-        lengths += np.array(observed["lengths"])
-        for word, count in observed["unknown"]:
-            unknown[word] += count
-    last = int(np.flatnonzero(lengths)[-1]) + 1 if lengths.any() else 0
+    counts = outcome.counts
     return {
         **counts,
         "vocabulary_size": vocabulary_size,
         "unknown_fraction": counts["unknown_tokens"] / max(1, counts["tokens"]),
-        "duplicate_documents": _duplicates(tables, counts["documents"]),
+        "duplicate_documents": outcome.duplicate_documents,
         "tokens_per_document": counts["tokens"] / max(1, counts["documents"]),
-        "document_lengths": [
-            {"tokens_up_to": 1 << power, "documents": int(count)}
-            for power, count in enumerate(lengths[:last])
-        ],
-        "most_frequent_unknown": [
-            {"word": word, "count": count}
-            for word, count in _top(unknown, _WORDS_REPORTED)
-        ],
+        "document_lengths": outcome.observations.document_lengths(),
+        "most_frequent_unknown": outcome.observations.most_frequent_unknown(),
     }
 
 
@@ -116,10 +147,14 @@ def _top(words: Counter[str], count: int) -> list[tuple[str, int]]:
     return sorted(words.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
 
 
-def _duplicates(tables: Sequence[Path], documents: int) -> int:
+def count_duplicates(tables: Sequence[Path], documents: int) -> int:
     """Returns how many documents repeat an earlier one, by hash.
 
     Hashes are looked at in as many passes as keep few of them in memory.
+
+    Args:
+        tables: all pieces.
+        documents: how many documents they have.
     """
     passes = -(-documents // _HASHES_AT_ONCE)
     duplicates = 0
@@ -155,8 +190,8 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def draw(report: dict[str, Any], path: Path) -> None:
-    """Draws lengths and unknown words as a PNG."""
+def picture(report: dict[str, Any]) -> bytes:
+    """Draws lengths and unknown words; returns a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -164,6 +199,9 @@ def draw(report: dict[str, Any], path: Path) -> None:
     FigureCanvasAgg(figure)
     lengths, unknown = figure.subplots(1, 2)
     rows = report["document_lengths"]
+    # Without the short lengths that no document has.
+    while rows and not rows[0]["documents"]:
+        rows = rows[1:]
     lengths.bar(range(len(rows)), [row["documents"] for row in rows])
     lengths.set_xticks(
         range(len(rows)), [f"{row['tokens_up_to']:,}" for row in rows], rotation=90
@@ -174,5 +212,12 @@ def draw(report: dict[str, Any], path: Path) -> None:
     # Code points, because fonts lack just the characters that are unknown.
     unknown.set_yticks(range(len(words)), [ascii(row["word"])[1:-1] for row in words])
     unknown.set(xlabel="occurrences", title="Most frequent unknown words")
+    if not words:
+        unknown.set(xticks=[], xlabel="")
+        unknown.text(
+            0.5, 0.5, "every word is known", ha="center", transform=unknown.transAxes
+        )
     # Without the library's version in it, equal reports are equal files.
-    figure.savefig(path, format="png", dpi=100, metadata={"Software": None})
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=100, metadata={"Software": None})
+    return content.getvalue()

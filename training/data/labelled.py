@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from command_line import UsageError
-from training.data.chunk_records import document_rank, write_file
+from training.data.chunk_records import document_rank
 from training.data.compression import decompressed, split_suffixes
+from training.data.pieces import write_file
 
 HEADER = ("text", "label")
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-_CONTROLS = bytes([*range(1, 9), 11, 12, *range(14, 32), 127])
+import numpy as np
+
 _HIGH_CONTROLS = re.compile(rb"\xc2[\x80-\x9f]")
 
 
@@ -22,24 +23,36 @@ def clean_documents(
         The documents as well-formed UTF-8, and the counts `undecodable_bytes`,
         `nul_characters` and `control_characters`.
     """
-    undecodable = nuls = controls = 0
+    undecodable = 0
     cleaned = []
     for document in documents:
-        try:
-            document.decode("utf-8")
-        except UnicodeDecodeError:
-            sound = document.decode("utf-8", "ignore").encode("utf-8")
-            undecodable += len(document) - len(sound)
-            cleaned.append(sound)
-        else:
-            cleaned.append(document)
-        sound = cleaned[-1]
-        nuls += sound.count(b"\0")
-        controls += len(sound) - len(sound.translate(None, _CONTROLS))
-        if b"\xc2" in sound:
-            controls += len(_HIGH_CONTROLS.findall(sound))
+        sound = document
+        if not document.isascii():
+            try:
+                document.decode("utf-8")
+            except UnicodeDecodeError:
+                sound = document.decode("utf-8", "ignore").encode("utf-8")
+        undecodable += len(document) - len(sound)
+        cleaned.append(sound)
+    text = b"\n".join(cleaned)
+    nuls = text.count(b"\0")
     return cleaned, {
         "undecodable_bytes": undecodable,
         "nul_characters": nuls,
-        "control_characters": controls,
+        "control_characters": count_controls(text) - nuls,
     }
+
+
+def count_controls(text: bytes) -> int:
+    """Returns how many control characters there are, NULs among them.
+
+    Tab, line feed and carriage return are white space, not control characters.
+    """
+    # Comparing bytes in numpy is several times faster than `bytes.translate`, and for
+    # what is frequent than `bytes.count`.
+    values = np.frombuffer(text, np.uint8)
+    low = int(np.count_nonzero(values < 32) - np.count_nonzero(values == 10))
+    if low:
+        low -= text.count(b"\t") + text.count(b"\r")
+    high = len(_HIGH_CONTROLS.findall(text)) if b"\xc2" in text else 0
+    return low + text.count(b"\x7f") + high

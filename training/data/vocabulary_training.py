@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ class VocabularyOptions:
             )
 
 
+Position = tuple[int, ...]
+
+
 class DocumentSample:
     """A sample of documents within a number of bytes, from one pass of any length.
 
@@ -61,29 +65,51 @@ class DocumentSample:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._documents: list[tuple[int, bytes]] = []
+        self._documents: list[tuple[int, Position, bytes]] = []
+        self._offered = 0
         self._size = 0
         self._threshold = 1 << 64
 
-    def add(self, document: bytes) -> None:
-        """Offers a document to the sample."""
+    def add(self, document: bytes, position: Position | None = None) -> None:
+        """Offers a document to the sample.
+
+        Args:
+            document: its text.
+            position: its place in the corpus; by default behind the one before.
+        """
+        self._offered += 1
         rank = int.from_bytes(hashlib.blake2b(document, digest_size=8).digest(), "big")
         if rank >= self._threshold:
             return
-        self._documents.append((rank, document))
+        self._documents.append((rank, position or (self._offered,), document))
         self._size += len(document)
+        self._shrink()
+
+    def merge(self, other: "DocumentSample") -> None:
+        """Offers what another sample was offered."""
+        self._offered += other._offered
+        self._threshold = min(self._threshold, other._threshold)
+        self._documents = [
+            one
+            for one in self._documents + other._documents
+            if one[0] < self._threshold
+        ]
+        self._size = sum(len(text) for _, _, text in self._documents)
+        self._shrink()
+
+    def documents(self) -> list[bytes]:
+        """Returns the sample, in the order of the corpus."""
+        return [text for _, _, text in sorted(self._documents, key=itemgetter(1))]
+
+    def _shrink(self) -> None:
         while self._size > self._capacity and len(self._documents) > 1:
             self._threshold //= 2
-            kept = [pair for pair in self._documents if pair[0] < self._threshold]
+            kept = [one for one in self._documents if one[0] < self._threshold]
             if not kept:
                 kept = [min(self._documents)]
                 self._threshold = kept[0][0] + 1
             self._documents = kept
-            self._size = sum(len(text) for _, text in kept)
-
-    def documents(self) -> list[bytes]:
-        """Returns the sample, in the order in which it was offered."""
-        return [document for _, document in self._documents]
+            self._size = sum(len(text) for _, _, text in kept)
 
 
 def train_vocabulary(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from command_line import UsageError
+from training.data.pieces import write_file
 
 
 class WorkFolder:
@@ -74,6 +75,15 @@ class WorkFolder:
             temporary.write_text(text, "utf-8")
             temporary.replace(path)
         return resumed
+
+    def read(self, name: str) -> bytes | None:
+        """Returns a file of the result, None if it is not there."""
+        path = self.result / name
+        return path.read_bytes() if path.exists() else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file of the result, under a temporary name first."""
+        write_file(self.result / name, content)
 
     def publish(self) -> None:
         """Gives the result its final name and removes everything else."""

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command_line import UsageError
-from training.data import document_formats
+from training.data import corpus, document_formats
 from training.data.corpus import (
     CHUNK_BYTES,
     CorpusFile,
@@ -210,7 +211,8 @@ def test_chunks_keep_order_and_size(tmp_path: Path) -> None:
     path.write_text("\n\n".join(texts))
     read = []
     found = list(chunks(find_files([str(path)]), on_read=read.append))
-    assert [chunk.index for chunk in found] == list(range(len(found))) == [0, 1, 2]
+    assert [(chunk.group, chunk.number) for chunk in found] == [(0, 0), (0, 1), (0, 2)]
+    assert [chunk.stream for chunk in found] == [0, 1, 2]
     documents = [document.decode() for chunk in found for document in chunk.documents]
     assert documents == texts
     for chunk in found[:-1]:
@@ -234,3 +236,56 @@ def test_anomalies_are_counted() -> None:
         "nul_characters": 1,
         "control_characters": 3,
     }
+
+
+def test_chunks_do_not_cross_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups are read apart from each other, so they must give the chunks alone."""
+    monkeypatch.setattr(corpus, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(corpus, "CHUNK_BYTES", 300)
+    for number in range(12):
+        texts = [f"{number} {line} " + "x" * 50 for line in range(1 + number)]
+        (tmp_path / f"{number:02d}.txt").write_text("\n\n".join(texts))
+    files = find_files([str(tmp_path)])
+    groups = corpus.grouped(files)
+    assert [file for group in groups for file in group] == files
+    assert 2 < len(groups) < 12
+    for group in groups[:-1]:
+        sizes = [file.size for file in group]
+        assert sum(sizes) >= 1000 > sum(sizes[:-1])
+    whole = list(chunks(files))
+    apart = [
+        chunk
+        for number in reversed(range(len(groups)))
+        for chunk in reversed(list(corpus.group_chunks(number, groups[number])))
+    ]
+    assert apart[::-1] == whole
+    assert len({chunk.stream for chunk in whole}) == len(whole) > len(groups)
+    assert len(corpus.grouped(files, apart=True)) == 12
+
+
+def test_a_line_of_100_megabytes(tmp_path: Path) -> None:
+    """It is divided between words; memory holds a few megabytes of it."""
+    path = tmp_path / "corpus.txt"
+    word = b"abcdefghi "
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(word * 100_000)
+        file.write(b"\n\nthe end")
+    letters = spaces = 0
+    tracemalloc.start()
+    for chunk in chunks(find_files([str(path)])):
+        size = sum(map(len, chunk.documents))
+        assert size < CHUNK_BYTES + document_formats.MAX_DOCUMENT_BYTES
+        for document in chunk.documents:
+            assert document.startswith((b"abcdefghi", b" abcdefghi", b"the end"))
+            assert document.endswith((b"abcdefghi", b"abcdefghi ", b"the end"))
+            blank = document.count(b" ") + document.count(b"\n")
+            letters += len(document) - blank
+            spaces += blank
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert letters == 100 * 900_000 + 6
+    assert abs(spaces - 100 * 100_000) < 200
+    assert peak < 100e6

@@ -13,7 +13,6 @@ from command_line import UsageError
 from training.data.examples import (
     ExampleOptions,
     OfficialExamples,
-    Span,
     lossless_spans,
 )
 
@@ -112,19 +111,19 @@ def test_no_token_is_lost(
     ends = _ends(lengths, start)
     spans = list(lossless_spans(ends, start, options, random.Random(seed)))
     position = start
-    for span in spans:
-        assert span.start == position < span.middle <= span.end
-        specials = 2 if span.middle == span.end else 3
-        assert span.end - span.start + specials <= length
-        position = span.end
+    for begin, middle, end in spans:
+        assert begin == position < middle <= end
+        specials = 2 if middle == end else 3
+        assert end - begin + specials <= length
+        position = end
     assert position == (ends[-1] if ends else start)
-    full = [span.end - span.start for span in spans[:-1]]
+    full = [end - begin for begin, _, end in spans[:-1]]
     if short == 0.0 and single == 0.0:
         # D04: full length and two segments, save at the end of a document.
         assert full == [length - 3] * len(full)
-        assert all(span.middle < span.end for span in spans[:-1])
+        assert all(middle < end for _, middle, end in spans[:-1])
     if single == 1.0:
-        assert all(span.middle == span.end for span in spans)
+        assert all(middle == end for _, middle, end in spans)
         if short == 0.0:
             assert full == [length - 2] * len(full)
 
@@ -139,13 +138,13 @@ def test_sentences_stay_whole_where_they_can() -> None:
 
     # Budget 13, wanted 6: sentences of 3 and 2 fit below 6; the third begins B.
     (first, *_) = lossless_spans(_ends([3, 2, 4, 4, 9]), 0, NEVER, Never())
-    assert first == Span(0, 5, 13)
+    assert first == (0, 5, 13)
     # A sentence of 20 fills the example: half of what is wanted goes to A.
     (first, *_) = lossless_spans(_ends([20]), 0, NEVER, Never())
-    assert first == Span(0, 6, 13)
+    assert first == (0, 6, 13)
     # The end of a document may be a single segment.
     (only,) = lossless_spans(_ends([4]), 0, NEVER, Never())
-    assert only == Span(0, 4, 4)
+    assert only == (0, 4, 4)
 
 
 def test_default_shares() -> None:
@@ -153,8 +152,12 @@ def test_default_shares() -> None:
     options = ExampleOptions(64)
     ends = _ends([9] * 150_000)
     spans = list(lossless_spans(ends, 0, options, random.Random(1)))[:-1]
-    single = [span for span in spans if span.middle == span.end]
-    short = [span for span in spans if span.end - span.start < 61 + (span in single)]
+    single = [span for span in spans if span[1] == span[2]]
+    short = [
+        (begin, middle, end)
+        for begin, middle, end in spans
+        if end - begin < 61 + (middle == end)
+    ]
     count = len(spans)
     assert count > 20_000
     assert abs(len(single) / count - 0.10) < 5 * (0.1 * 0.9 / count) ** 0.5

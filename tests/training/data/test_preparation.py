@@ -15,13 +15,14 @@ from command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from tests.paths import REPOSITORY
 from training.data import corpus as corpus_module
-from training.data import preparation
+from training.data import preparation, worker_pool
 from training.data.chunk_records import document_rank
 from training.data.corpus import CHUNK_BYTES
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.preparation import PrepareOptions, prepare
 from training.data.vocabulary_training import VocabularyOptions
+from training.data.worker_pool import Worker
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "examples"
 WORDS = [f"w{number}" for number in range(400)]
@@ -243,12 +244,11 @@ def test_killed_run_goes_on(
         if stage == "vocabulary":
             patched.setattr(preparation, "train_vocabulary", counted(stage, None, 0))
         elif stage == "pieces":
-            worker = preparation.ChunkWorker
-            patched.setattr(worker, "_write", counted(stage, worker._write, 1))
+            make = Worker.make_piece
+            patched.setattr(Worker, "make_piece", counted(stage, make, 1))
         elif stage == "shards":
-            patched.setattr(
-                preparation, "write_shard", counted(stage, preparation.write_shard, 2)
-            )
+            write = Worker.make_shard
+            patched.setattr(Worker, "make_shard", counted(stage, write, 2))
         else:
             patched.setattr(preparation, "_write_index", counted(stage, None, 0))
         with pytest.raises(Killed):
@@ -262,17 +262,16 @@ def test_killed_run_goes_on(
     }
     assert len(kept) >= {"vocabulary": 0, "pieces": 1, "shards": 4, "index": 4}[stage]
     # What a kill in the middle of a write leaves.
-    (partial / "pieces" / "piece-000001.train.tmp").write_bytes(b"half")
+    pieces = partial / "pieces"
+    (pieces / "piece-0000000-0000001.train.tmp").write_bytes(b"half")
+    (pieces / "piece-0000000-0000001.tmp.npz").write_bytes(b"half")
     (partial / "result" / "train-00000-of-00001.tfrecord.tmp").write_bytes(b"half")
     written = []
-    original = preparation.ChunkWorker._write
+    original = worker_pool.write_piece
     monkeypatch.setattr(
-        preparation.ChunkWorker,
-        "_write",
-        lambda self, table, chunk: (
-            written.append(table),
-            original(self, table, chunk),
-        ),
+        worker_pool,
+        "write_piece",
+        lambda table, piece: (written.append(table), original(table, piece)),
     )
     result = prepare(_options(corpus, resumed, tmp_path, **options))
     assert result["resumed"]
@@ -282,8 +281,18 @@ def test_killed_run_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ("pieces/*.train.tmp", 1),  # in the middle of a write, as likely as not
+        ("pieces/*.npz", 2),
+        ("pieces/*.npz", 8),
+        ("result/*.tfrecord*", 1),
+        ("result/*.tfrecord", 2),
+    ],
+)
 def test_kill_signal_leaves_nothing_running_and_a_rerun_goes_on(
-    tmp_path: Path, vocabulary: Path
+    tmp_path: Path, vocabulary: Path, files: str, count: int
 ) -> None:
     corpus = tmp_path / "big.txt"
     text = _corpus(tmp_path, 300).read_text()
@@ -295,34 +304,38 @@ def test_kill_signal_leaves_nothing_running_and_a_rerun_goes_on(
         *(sys.executable, "-m", "training", "prepare", "--input", str(corpus)),
         *("--vocabulary", str(vocabulary), "--output", str(output)),
         *("--workers", "2", "--held-out", "0.2", "--sequence-length", "32"),
+        *("--shard-megabytes", "4"),
     ]
     process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL)
-    pieces = tmp_path / ".killed.partial" / "pieces"
+    partial = tmp_path / ".killed.partial"
     deadline = time.monotonic() + 300
-    while len(list(pieces.glob("*.npz"))) < 2 and process.poll() is None:
+    while len(list(partial.glob(files))) < count and process.poll() is None:
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.001)
     children = _children(process.pid)
-    assert len(children) >= 2
+    # Two workers, the process that they are forks of, and Python's own tracker.
+    assert len(children) == 4
     process.kill()
     process.wait()
     while any(_is_running(child) for child in children):
         assert time.monotonic() < deadline, children
         time.sleep(0.1)
     assert not output.exists()
-    result = prepare(_options(corpus, output, vocabulary))
+    options: dict[str, Any] = {"shard_bytes": 4 << 20}
+    result = prepare(_options(corpus, output, vocabulary, **options))
     assert result["resumed"]
-    prepare(_options(corpus, tmp_path / "straight", vocabulary))
+    prepare(_options(corpus, tmp_path / "straight", vocabulary, **options))
     assert _content(output) == _content(tmp_path / "straight")
 
 
 def _children(parent: int) -> list[int]:
-    """Returns the process ids of a process's children."""
-    return [
+    """Returns the process ids of a process's children and of theirs."""
+    children = [
         int(one)
         for path in Path(f"/proc/{parent}/task").glob("*/children")
         for one in path.read_text().split()
     ]
+    return children + [one for child in children for one in _children(child)]
 
 
 def _is_running(process: int) -> bool:
