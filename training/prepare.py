@@ -1,6 +1,7 @@
 """``python -m training prepare``: from text files to a data directory."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="PATH",
         help="files, folders or glob patterns: .txt (a blank line between documents), "
-        ".jsonl, .csv, .tsv, .parquet, .tar, each also compressed (.gz .bz2 .xz .zst)",
+        ".jsonl, .csv, .tsv, .parquet, .tar, each also compressed (.gz .bz2 .xz .zst); "
+        "hf:NAME[:CONFIGURATION[:SPLIT]], a data set of the Hugging Face hub; with "
+        "--runner also addresses such as gs://bucket/books-*.txt.gz",
     )
     corpus.add_argument(
         "--text-field",
@@ -113,7 +116,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output = parser.add_argument_group("output")
     output.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="the data directory"
+        "--output",
+        type=_folder,
+        required=True,
+        metavar="DIR",
+        help="the data directory; with --runner also an address such as gs://bucket/data",
     )
     output.add_argument(
         "--overwrite", action="store_true", help="replace a non-empty output folder"
@@ -133,12 +140,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "not depend on it",
     )
     output.add_argument("--seed", type=int, default=0, metavar="N")
+    output.add_argument(
+        "--runner",
+        metavar="NAME",
+        help="use Apache Beam (the extra 'beam') with this runner instead of processes "
+        "of this machine: DirectRunner, DataflowRunner, FlinkRunner, SparkRunner, ...; "
+        "the result is the same",
+    )
+    output.add_argument(
+        "--runner-arguments",
+        default="",
+        metavar="TEXT",
+        help="options of the pipeline in one string, for example "
+        "'--project=p --region=europe-west4 --temp_location=gs://bucket/tmp'",
+    )
 
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command and returns its result."""
     from training.data.examples import ExampleOptions
-    from training.data.preparation import PrepareOptions, prepare
+    from training.data.preparation import prepare
+    from training.data.prepare_options import PrepareOptions
     from training.data.vocabulary_training import VocabularyOptions
 
     return prepare(
@@ -167,5 +189,12 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             text_field=arguments.text_field,
             official=arguments.official,
             shard_bytes=arguments.shard_megabytes << 20,
+            runner=arguments.runner,
+            runner_arguments=shlex.split(arguments.runner_arguments),
         )
     )
+
+
+def _folder(text: str) -> Path | str:
+    """Returns a path, or an address as it is: a path would lose a slash of it."""
+    return text if "://" in text else Path(text)

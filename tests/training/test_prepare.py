@@ -108,3 +108,35 @@ def test_options_default_to_the_contract(corpus: Path, tmp_path: Path) -> None:
         ).short_probability
         == 0
     )
+
+
+def test_examples_without_chance_are_full_pairs(tmp_path: Path) -> None:
+    """D04: the rules of 5% and 10% are options, and off at 0."""
+    import tensorflow as tf
+
+    path = tmp_path / "corpus.txt"
+    line = "the cat sat on the mat . "
+    path.write_text("\n\n".join(line * (40 + n) + "\n" + line * 30 for n in range(40)))
+    shares = {}
+    for name, chance in (("none", "0"), ("default", "")):
+        output = tmp_path / name
+        options = ("--short-seq-prob", chance, "--single-seg-prob", chance)
+        status = _run(
+            *("--input", str(path), "--output", str(output), "--held-out", "0"),
+            *("--vocabulary-size", "40", "--sequence-length", "32", "--workers", "1"),
+            *(options if chance else ()),
+        )
+        assert status == 0
+        full_pairs, records = 0, 0
+        for shard in DataManifest.load(output).split("train"):
+            for raw in tf.data.TFRecordDataset(str(output / shard.file)):
+                feature = tf.train.Example.FromString(raw.numpy()).features.feature
+                segments = feature["segment_ids"].int64_list.value
+                records += 1
+                full_pairs += len(segments) == 32 and max(segments) == 1
+        # Every document ends with a record that may be shorter.
+        shares[name] = (full_pairs / records, records)
+        assert records > 400
+    assert shares["none"][0] >= 1 - 40 / shares["none"][1]
+    expected = 0.95 * 0.9 * (1 - 40 / shares["default"][1])
+    assert abs(shares["default"][0] - expected) < 0.05
