@@ -72,8 +72,10 @@ def training_batches(
         routes: for the supernet, how to draw routes.
     """
     from training.data.records import training_dataset
+    from training.data.verification import ensure_verified
 
     def batches(first_step: int) -> "tf.data.Dataset":
+        ensure_verified(data.directory, "train")
         dataset = training_dataset(
             data.directory,
             batch_size=batch_size,
@@ -112,7 +114,9 @@ def held_out_batches(
         seed: of the masks.
     """
     from training.data.records import held_out_dataset
+    from training.data.verification import ensure_verified
 
+    ensure_verified(data.directory, "held_out")
     dataset = held_out_dataset(
         data.directory,
         batch_size=batch_size,

@@ -48,6 +48,7 @@ def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
 
 def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, Any]:
     from training.batches import held_out_batches, training_batches
+    from training.data.verification import start_verification
     from training.loop import Plan, train
     from training.stage import (
         checked_tokenizer,
@@ -57,6 +58,8 @@ def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, A
         write_preset,
     )
 
+    # Beside what follows; the batches wait for the result.
+    start_verification(settings.data.directory, "train")
     run_options = settings.run
     distribution = prepare_devices(run_options)
     tokenizer = checked_tokenizer(settings.data)

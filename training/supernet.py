@@ -53,9 +53,12 @@ def run(settings: SupernetExperiment, run_dir: Path) -> dict[str, Any]:
 def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, Any]:
     from lvbert_tf.search.sampling import route
     from training.batches import held_out_batches, training_batches
+    from training.data.verification import start_verification
     from training.loop import Plan, train
     from training.stage import checked_tokenizer, compile_model, finish, prepare_devices
 
+    # Beside what follows; the batches wait for the result.
+    start_verification(settings.data.directory, "train")
     run_options = settings.run
     distribution = prepare_devices(run_options)
     tokenizer = checked_tokenizer(settings.data)

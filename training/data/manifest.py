@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from command_line import CommandError, UsageError
+from command_line import UsageError
 from lvbert_tf.vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 INDEX_FILE = "index.json"
 VOCABULARY_FILE = "vocab.txt"
 FORMAT = 1
+SPLITS = ("train", "held_out")
 
 
 @dataclass(frozen=True)
@@ -132,23 +134,24 @@ class DataManifest:
             duplicates=self.options["duplicates"],
         )
 
+    def expected_sha256(self, splits: Sequence[str] = SPLITS) -> dict[Path, str]:
+        """Returns the checksums of the files of splits, and of the vocabulary."""
+        expected = {
+            self.directory / shard.file: shard.sha256
+            for split in splits
+            for shard in self.split(split)
+        }
+        return {self.vocabulary_path: self.vocabulary_sha256, **expected}
+
     def verify(self) -> None:
         """Reads every file and compares it with its checksum.
 
         Raises:
             CommandError: naming each file that differs.
         """
-        expected = {shard.file: shard.sha256 for shard in self.shards}
-        expected[VOCABULARY_FILE] = self.vocabulary_sha256
-        damaged = [
-            f"{self.directory / file} (expected sha256 {digest}, found {found})"
-            for file, digest in expected.items()
-            if (found := file_sha256(self.directory / file)) != digest
-        ]
-        if damaged:
-            raise CommandError(
-                "The data is damaged, prepare it again: " + "; ".join(damaged) + "."
-            )
+        from training.data.verification import Verification
+
+        Verification(list(self.expected_sha256().items())).wait()
 
 
 def file_sha256(path: Path) -> str:

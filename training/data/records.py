@@ -8,17 +8,13 @@ input pipelines divide the same global batches.
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
 from command_line import UsageError
 from lvbert_tf.masking import default_max_predictions, mask_tokens
-from lvbert_tf.vocabulary import SpecialTokens
-from training.data.manifest import DataManifest, Shard
+from training.data.record_order import shuffled_records
+from training.data.record_source import Batch, RecordSource
 
-Batch = dict[str, tf.Tensor]
-
-_PARALLEL_READS = 4
 _HELD_OUT_SALT = 0x68656C64  # keeps held-out masks apart from those of training
 
 
@@ -91,12 +87,12 @@ def training_dataset(
         tf.errors.InvalidArgumentError: while iterating, for a record with ids outside
             the vocabulary or more than T tokens.
     """
-    source = _Source.open(data_dir, split, sequence_length)
+    source = RecordSource.open(data_dir, split, sequence_length)
     masking = Masking(
         mask_probability, keep_probability, max_predictions, with_replacement
     )
     rows = _rows(batch_size, num_input_pipelines, input_pipeline_id)
-    records = _shuffled_records(source.shards, seed, first_step * batch_size)
+    records = shuffled_records(source.shards, seed, first_step * batch_size)
 
     def make_batch(step: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = source.parse(serialized, batch_size)
@@ -163,7 +159,7 @@ def held_out_dataset(
     Raises:
         UsageError: if the data doesn't fit the arguments.
     """
-    source = _Source.open(data_dir, split, sequence_length)
+    source = RecordSource.open(data_dir, split, sequence_length)
     masking = Masking(mask_probability, keep_probability, max_predictions)
     rows = _rows(batch_size, num_input_pipelines, input_pipeline_id)
     total = sum(shard.examples for shard in source.shards)
@@ -214,153 +210,7 @@ def held_out_dataset(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """The records of one split and what is needed to read them."""
-
-    paths: tuple[Path, ...]
-    shards: tuple["_NumberedShard", ...]
-    special: SpecialTokens
-    vocabulary_size: int
-    sequence_length: int
-
-    @classmethod
-    def open(cls, data_dir: str | Path, split: str, sequence_length: int) -> "_Source":
-        manifest = DataManifest.load(data_dir)
-        if manifest.sequence_length != sequence_length:
-            raise UsageError(
-                f"{data_dir}: the data was prepared with sequence_length="
-                f"{manifest.sequence_length}. Received: sequence_length="
-                f"{sequence_length}. Prepare it again, or change the configuration."
-            )
-        shards = manifest.split(split)
-        if not sum(shard.examples for shard in shards):
-            raise UsageError(
-                f"{data_dir}: the data has no {split!r} examples (prepared with "
-                f"held_out={manifest.options['held_out']})."
-            )
-        return cls(
-            paths=tuple(manifest.directory / shard.file for shard in shards),
-            shards=tuple(
-                _NumberedShard(str(manifest.directory / shard.file), shard.examples)
-                for shard in shards
-            ),
-            special=SpecialTokens.from_vocabulary(manifest.vocabulary()),
-            vocabulary_size=manifest.vocabulary_size,
-            sequence_length=sequence_length,
-        )
-
-    def parse(self, serialized: tf.Tensor, rows: int) -> Batch:
-        """Parses records and pads them.
-
-        Args:
-            serialized: string (B,).
-            rows: B.
-
-        Returns:
-            int32 (B, T) `token_ids`, `segment_ids`, `padding_mask`.
-        """
-        parsed = tf.io.parse_example(
-            serialized,
-            {
-                name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-                for name in ("token_ids", "segment_ids")
-            },
-        )
-        ids, segments = parsed["token_ids"], parsed["segment_ids"]
-        lengths = ids.row_lengths()
-        longest = tf.reduce_max(lengths)
-        greatest = tf.reduce_max(ids.flat_values)
-        checks = [
-            tf.debugging.assert_less_equal(
-                longest,
-                tf.constant(self.sequence_length, tf.int64),
-                "a record has more tokens than sequence_length; the data directory is "
-                "damaged or was changed after it was prepared",
-            ),
-            tf.debugging.assert_less(
-                greatest,
-                tf.constant(self.vocabulary_size, tf.int64),
-                f"a record has a token id outside the vocabulary of "
-                f"{self.vocabulary_size} entries; the data directory is damaged or was "
-                "changed after it was prepared",
-            ),
-            tf.debugging.assert_non_negative(
-                ids.flat_values, "a record has a negative token id"
-            ),
-        ]
-        with tf.control_dependencies(checks):
-            shape = [rows, self.sequence_length]
-            return {
-                "token_ids": tf.cast(
-                    ids.to_tensor(default_value=self.special.pad, shape=shape),
-                    tf.int32,
-                ),
-                "segment_ids": tf.cast(segments.to_tensor(shape=shape), tf.int32),
-                "padding_mask": tf.sequence_mask(
-                    lengths, self.sequence_length, tf.int32
-                ),
-            }
-
-
-@dataclasses.dataclass(frozen=True)
-class _NumberedShard:
-    path: str
-    examples: int
-
-
-def _shuffled_records(
-    shards: tuple[_NumberedShard, ...], seed: int, position: int
-) -> tf.data.Dataset:
-    """Endless serialised records from a position of the stream of all epochs."""
-    shards = tuple(shard for shard in shards if shard.examples)
-    total = sum(shard.examples for shard in shards)
-    number = len(shards)
-    paths = tf.constant([shard.path for shard in shards])
-    sizes = tf.constant([shard.examples for shard in shards], tf.int64)
-    epoch, offset = divmod(position, total)
-
-    def permuted(index: tf.Tensor, key: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        # A keyed permutation of [0, count), computed entry by entry.
-        keys = tf.stack([tf.constant(seed, tf.int64), key])
-        return tf.random.experimental.index_shuffle(index, keys, count - 1)
-
-    def shard_at(turn: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns which shard the turn-th is, and the key of its order."""
-        round_, place = turn // number, turn % number
-        # Keys of the epoch's order of shards, then of the order within each.
-        first_key = round_ * (number + 1)
-        shard = permuted(place, first_key, tf.constant(number, tf.int64))
-        return shard, first_key + 1 + shard
-
-    def read(turn: tf.Tensor) -> tf.data.Dataset:
-        shard, key = shard_at(turn)
-        size = sizes[shard]
-        order = permuted(tf.range(size), key, size)
-        return (
-            tf.data.TFRecordDataset(paths[shard])
-            .batch(size)
-            .flat_map(
-                lambda records: tf.data.Dataset.from_tensor_slices(
-                    tf.gather(records, order)
-                )
-            )
-        )
-
-    # Whole shards that lie before the position are not read.
-    turn = epoch * number
-    while True:
-        size = shards[int(shard_at(tf.constant(turn, tf.int64))[0])].examples
-        if offset < size:
-            break
-        offset -= size
-        turn += 1
-    return (
-        tf.data.Dataset.range(turn, np.iinfo(np.int64).max).flat_map(read).skip(offset)
-    )
-
-
-def _padding_example(source: _Source, slots: int) -> tf.data.Dataset:
+def _padding_example(source: RecordSource, slots: int) -> tf.data.Dataset:
     length = source.sequence_length
     return tf.data.Dataset.from_tensors(
         {
@@ -401,4 +251,4 @@ def _options() -> tf.data.Options:
     return options
 
 
-__all__ = ["Batch", "Masking", "Shard", "held_out_dataset", "training_dataset"]
+__all__ = ["Batch", "Masking", "held_out_dataset", "training_dataset"]
