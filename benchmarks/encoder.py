@@ -1,5 +1,7 @@
 """LV-BERT-small: model FLOPs a second as a share of a plain matmul's."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -64,11 +66,31 @@ def run() -> dict[str, Any]:
     return {
         "milliseconds": times,
         "matmul_gflops_per_second": rate / 1e9,
+        "seconds_to_start": seconds_to_start(),
         "share_of_matmul": shares,
         "where_time_goes": {
             name: shares_of_time(cases[name]) for name in ("plain_both", "dropout_both")
         },
     }
+
+
+def seconds_to_start() -> dict[str, float]:
+    """Returns what importing and building cost, in a new process."""
+    code = """
+import time
+start = time.perf_counter()
+import keras_hub
+hub = time.perf_counter()
+import lvbert_tf
+imported = time.perf_counter()
+lvbert_tf.LVBertBackbone.from_size("base")
+print(hub - start, imported - hub, time.perf_counter() - imported)
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    names = ("importing_keras_hub", "importing_lvbert_tf_beyond", "building_base")
+    return dict(zip(names, map(float, output.stdout.split()), strict=True))
 
 
 def _forward(
