@@ -20,6 +20,11 @@ from lvbert_tf.layers.registry import LayerOptions
 from lvbert_tf.layers.residual import ResidualLayer
 from lvbert_tf.optimization import AdamW
 
+_AS_CALLED = {"_noinline": True}
+"""Keeps TensorFlow from copying a function's body to each of its calls: optimising 24
+copies of three layers, their gradients and updates took ten times as long as the rest
+of the start, and one copy serves all of them as well."""
+
 Slots = list[Any]
 """The weights, or the gradients, of one position's sampled layer: a fixed number of
 tensors, of which the last may be empty."""
@@ -107,13 +112,38 @@ class RoutedEncoder(keras.layers.Layer):
             (B, T, H).
         """
         seed = tf.zeros((2,), tf.int32) if seed is None else seed
-        x = inputs if self.projection is None else self.projection(inputs)
+        x = self.enter(inputs)
         compute = self._computation(training, x, padding_mask)
         for i, weights in enumerate(slots):
             # One traced function serves all positions, so the seed tells them apart.
             seed_here = salted(seed, (i + 1) * 0x85EBCA6B)
             x = compute(route[i], x, padding_mask, seed_here, *weights)
         return x
+
+    def enter(self, inputs: Any) -> Any:
+        """Returns what the first position takes, (B, T, H), of inputs (B, T, E)."""
+        return inputs if self.projection is None else self.projection(inputs)
+
+    def step(self, letter: int, hidden: Any, padding_mask: Any, weights: Slots) -> Any:
+        """Computes one layer of any position, without dropout: as `encode` would.
+
+        Args:
+            letter: index of the letter.
+            hidden: (B, T, H), what the position below gave, or `enter`.
+            padding_mask: int32 (B, T).
+            weights: what `layer_weights` gave for a position and the letter.
+
+        Returns:
+            (B, T, H).
+        """
+        layer = self.positions[0][letter]
+        seed = tf.zeros((2,), tf.int32)
+        return _call_with(layer, weights, hidden, padding_mask, False, seed)
+
+    def layer_weights(self, position: int, letter: int) -> Slots:
+        """Returns this replica's weights of one layer, as tensors."""
+        layer = self.positions[position][letter]
+        return [local_variable(v).read_value() for v in layer.trainable_variables]
 
     def update(
         self,
@@ -146,7 +176,9 @@ class RoutedEncoder(keras.layers.Layer):
     def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the one traced function of that name."""
         if name not in self._functions:
-            self._functions[name] = tf.function(body, autograph=False)
+            self._functions[name] = tf.function(
+                body, autograph=False, experimental_attributes=_AS_CALLED
+            )
         return self._functions[name]
 
     def _local_weights(self, i: int) -> list[tf.Variable]:
@@ -203,7 +235,7 @@ class RoutedEncoder(keras.layers.Layer):
             # The slots' shapes depend on the letter: their specification leaves them
             # open, so that neither another route nor eager use traces again.
             self._functions[name] = tf.function(
-                compute, autograph=False
+                compute, autograph=False, experimental_attributes=_AS_CALLED
             ).get_concrete_function(
                 tf.TensorSpec((), tf.int32),
                 tf.TensorSpec(x.shape, x.dtype),
