@@ -9,6 +9,7 @@ from command_line import CommandError
 from training.checkpoint_variables import by_path
 from training.distribution import Distribution
 from training.run_directory import RunDirectory
+from training.running_losses import RunningLosses
 
 
 class LoopState:
@@ -18,6 +19,7 @@ class LoopState:
         sums: sums of the training figures since the last line of the log.
         count: steps in `sums`.
         best_loss: lowest held-out loss so far.
+        running: running means of the loss.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class LoopState:
         self.sums: dict[str, float] = {}
         self.count = 0
         self.best_loss: float | None = None
+        self.running = RunningLosses()
 
     def read(self) -> None:
         """Takes over what a checkpoint restored into the variable."""
@@ -32,12 +35,18 @@ class LoopState:
         self.sums = content.get("sums", {})
         self.count = content.get("count", 0)
         self.best_loss = content.get("best_loss")
+        self.running = RunningLosses(content.get("running"))
 
     def write(self) -> None:
         """Puts everything into the variable; doubles survive JSON exactly."""
         self.variable.assign(
             json.dumps(
-                {"sums": self.sums, "count": self.count, "best_loss": self.best_loss}
+                {
+                    "sums": self.sums,
+                    "count": self.count,
+                    "best_loss": self.best_loss,
+                    "running": self.running.values,
+                }
             )
         )
 

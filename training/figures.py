@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from training.running_losses import PREFIX
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -46,6 +48,46 @@ def draw_curves(records: Sequence[Mapping[str, Any]], title: str, file: Path) ->
     _save(figure, title, file)
 
 
+def draw_running_losses(
+    records: Sequence[Mapping[str, Any]], letters: str, num_layers: int, file: Path
+) -> None:
+    """Draws a supernet's running loss: by letter over the steps, and by position.
+
+    Args:
+        records: lines of ``metrics.jsonl``.
+        letters: of the supernet.
+        num_layers: its positions.
+        file: the PNG to write.
+    """
+    logged = [record for record in records if f"{PREFIX}{letters[0]}" in record]
+    if not logged:
+        return
+    figure, (over_steps, by_position) = _new_figure(1, 2, (11.0, 3.2))
+    for letter in letters:
+        points = [
+            (record["step"], record[f"{PREFIX}{letter}"])
+            for record in logged
+            if f"{PREFIX}{letter}" in record
+        ]
+        over_steps.plot(*zip(*points, strict=True), label=letter)
+    over_steps.set_xlabel("step", fontsize=8)
+    over_steps.set_ylabel("running loss", fontsize=8)
+    over_steps.legend(fontsize=8)
+    over_steps.grid(alpha=0.3)
+    last = logged[-1]
+    image = by_position.imshow(
+        [
+            [last.get(f"{PREFIX}{i:02d}_{x}", float("nan")) for i in range(num_layers)]
+            for x in letters
+        ],
+        aspect="auto",
+    )
+    by_position.set_yticks(range(len(letters)), list(letters))
+    by_position.set_xlabel("position", fontsize=8)
+    figure.colorbar(image, ax=by_position)
+    _save(figure, "Running loss of the steps that used a layer", file)
+
+
 def _curves(
     records: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, list[tuple[int, float]]]]:
@@ -55,6 +97,8 @@ def _curves(
         for name, value in record.items():
             if name in ("step", "split") or not isinstance(value, (int, float)):
                 continue
+            if name.startswith(PREFIX):
+                continue  # one curve a layer: they have a picture of their own
             split = curves.setdefault(name, {}).setdefault(record["split"], [])
             split.append((record["step"], float(value)))
     return curves

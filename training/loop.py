@@ -11,7 +11,7 @@ import contextlib
 import io
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,13 @@ from training.run_directory import RunDirectory
 from training.signals import StopRequested, StopSignals
 
 Figures = dict[str, Any]
+_WORKER_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
+"""What collective operations end with when another process is gone."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Plan:
             them is `loss`, by which the best checkpoint is chosen.
         describe_step: what a message should say of a step besides its number, for
             example its route; or an empty string.
+        parts: what a step makes use of, each with a running mean of the loss of its
+            own; see `training.running_losses`.
         write_model: writes the model to a directory, at the end and whenever the
             held-out loss is the best so far.
     """
@@ -56,6 +65,7 @@ class Plan:
     validation_batches: Callable[[], tf.data.Dataset]
     summarize: Callable[[Figures], Figures]
     describe_step: Callable[[int], str] = field(default=lambda step: "")
+    parts: Callable[[int], Sequence[str]] = field(default=lambda step: ())
     write_model: Callable[[Path], None] | None = None
 
 
@@ -131,6 +141,16 @@ def train(
                 f"{run.steps}; the checkpoint is saved, the same command goes on"
             )
             raise
+        except _WORKER_LOST as error:
+            if distribution.num_workers == 1:
+                raise
+            raise CommandError(
+                f"step {int(step.numpy()) + 1}: a worker of the "
+                f"{distribution.num_workers} stopped answering, and training stopped "
+                f"with it ({type(error).__name__}). The checkpoints in "
+                f"{directory.checkpoints} are sound: start every worker again, the "
+                "same command goes on from the last one"
+            ) from error
     if plan.write_model is not None:
         plan.write_model(directory.model)
     return Outcome(
@@ -194,13 +214,14 @@ class _Trainer(orbit.AbstractTrainer):
             self._count_time(time.perf_counter() - started)
             self._check_finite(step, figures)
             self._state.add(figures)
+            self._state.running.add(self._plan.parts(step - 1), figures["loss"])
             self._progress.set(
                 **{n: figures[n] for n in ("loss", "accuracy") if n in figures}
             )
             self._progress.update(1)
         if step % self._run.log_every and step != self._run.steps:
             return {}
-        means = self._state.take_means()
+        means = {**self._state.take_means(), **self._state.running.figures()}
         self._directory.append_metrics(step, "train", means)
         return {**means, **self._take_timing(step)}
 

@@ -11,6 +11,7 @@ from command_line import CommandError
 from training import experiment
 from training.batches import HELD_OUT_SEED, RouteSampling, data_identity
 from training.experiment import Encoder, SupernetExperiment, SupernetModel
+from training.figures import draw_running_losses
 from training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
     from training.batches import held_out_batches, training_batches
     from training.data.verification import start_verification
     from training.loop import Plan, train
+    from training.running_losses import parts_of_path
     from training.stage import checked_tokenizer, compile_model, finish, prepare_devices
 
     # Beside what follows; the batches wait for the result.
@@ -73,6 +75,10 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
         num_letters=shape[1],
         method=run_options.sampling,
     )
+
+    def path(step: int) -> str:
+        return "".join(letters[i] for i in draw(run_options.seed, step))
+
     validation_routes = [
         route(HELD_OUT_SEED, index, *shape).tolist()
         for index in range(run_options.validation_routes)
@@ -104,14 +110,16 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
                 routes=validation_routes,
             ),
             summarize=masked_lm_figures,
-            describe_step=lambda step: (
-                f" (route {_spell(letters, draw(run_options.seed, step))})"
-            ),
+            describe_step=lambda step: f" (route {path(step)})",
+            parts=lambda step: parts_of_path(path(step)),
             write_model=write_model if distribution.is_chief else None,
         ),
         run_options,
         directory,
         distribution,
+    )
+    draw_running_losses(
+        directory.metrics(), letters, shape[0], directory.figures / "letters.png"
     )
     return finish(
         directory,
@@ -212,7 +220,3 @@ def load(run_dir: Path, option: str = "--supernet") -> TrainedSupernet:
         directory.versions(),
         tf.function(model.test_step, autograph=False),
     )
-
-
-def _spell(letters: str, indices: Any) -> str:
-    return "".join(letters[index] for index in indices)
