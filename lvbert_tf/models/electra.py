@@ -73,7 +73,9 @@ class LVBertElectra(PresetModel):
                 "`generator_fraction` must be above 0 and at most 1. "
                 f"Received: generator_fraction={generator_fraction}"
             )
-        super().__init__(dtype=discriminator.dtype_policy, **kwargs)
+        # A batch and the variables stay what they are, whatever the precision: each
+        # layer casts for itself, and weights and sums are float32.
+        super().__init__(dtype=discriminator.dtype_policy.variable_dtype, **kwargs)
         self.discriminator = discriminator
         self.generator_fraction = generator_fraction
         self.generator_weight = generator_weight

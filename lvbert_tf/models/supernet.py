@@ -87,7 +87,11 @@ class LVBertSupernet(PresetModel):
             raise ValueError(
                 f"`num_layers` must be at least 1. Received: num_layers={num_layers}"
             )
-        super().__init__(dtype=dtype, **kwargs)
+        policy = keras.dtype_policies.get(dtype)
+        # A batch and the variables stay what they are, whatever the precision: each
+        # layer casts for itself, and weights and sums are float32.
+        super().__init__(dtype=policy.variable_dtype, **kwargs)
+        self._layer_policy = policy
         self._sizes: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "embedding_dim": embedding_dim,
@@ -232,7 +236,7 @@ class LVBertSupernet(PresetModel):
         """
         parsed = self.check_architecture(architecture)
         backbone = LVBertBackbone(
-            architecture=parsed, dtype=self.dtype_policy, **self._sizes
+            architecture=parsed, dtype=self._layer_policy, **self._sizes
         )
         model = LVBertMaskedLM(backbone)
         pairs: list[tuple[Any, Any]] = [
@@ -273,6 +277,7 @@ class LVBertSupernet(PresetModel):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
+            "dtype": keras.dtype_policies.serialize(self._layer_policy),
             **self._sizes,
             "letters": self.letters,
             "num_layers": self.num_layers,

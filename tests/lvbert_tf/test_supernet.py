@@ -206,3 +206,14 @@ def test_fit_takes_routed_batches() -> None:
     ).history
     assert np.isfinite(history["loss"]).all()
     assert int(supernet.optimizer.iterations) == 8
+
+
+def test_half_precision_is_the_layers_affair() -> None:
+    supernet = _supernet(dtype="mixed_bfloat16")
+    batch = pretraining_batch(route=[0, 1, 2, 0])
+    figures = supernet.test_step(batch)
+    assert all(value.dtype == tf.float32 for value in figures.values())
+    again = LVBertSupernet.from_config(supernet.get_config())
+    for part in (again.encoder, again.embeddings, supernet.extract("cscf").backbone):
+        assert part.compute_dtype == "bfloat16"
+    assert all(v.dtype == "float32" for v in again.trainable_variables)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -86,11 +87,24 @@ def straight(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
     return run_dir
 
 
+@pytest.mark.parametrize(
+    "devices",
+    [
+        [],
+        pytest.param(
+            ["run.strategy=mirrored", "run.logical_cpus=2"],
+            marks=[pytest.mark.slow, pytest.mark.multi_device],
+        ),
+    ],
+    ids=["one device", "mirrored"],
+)
 def test_a_supernet_killed_at_any_step_resumes_bit_for_bit(
-    tmp_path: Path, tiny_data: Path
+    tmp_path: Path, tiny_data: Path, devices: list[str]
 ) -> None:
+    """R01, R02: weights, optimizer, steps, learning rates and data order."""
     # More steps than the others take, so that the kill surely comes before the end.
-    overrides = [*TINY_MODEL, *SUPERNET, "run.steps=60", f"data.directory={tiny_data}"]
+    where = f"data.directory={tiny_data}"
+    overrides = [*TINY_MODEL, *SUPERNET, "run.steps=60", where, *devices]
     command = [sys.executable, "-m", "training", "supernet"]
     for override in overrides:
         command += ["--set", override]
@@ -212,6 +226,40 @@ def test_both_splits_are_logged_and_drawn(straight: Path) -> None:
     ]
     backbone = LVBertBackbone.from_preset(str(straight / "model"))
     assert backbone.architecture == "csf"
+
+
+def test_the_masked_lm_objective_pretrains_a_masked_lm(
+    tmp_path: Path, tiny_data: Path
+) -> None:
+    overrides = [*TINY_MODEL, "run.objective=mlm", "run.steps=40"]
+    result = pretrain.run(pretrain_settings(tiny_data, overrides), tmp_path)
+    assert result["steps"] == 40
+    logged = [
+        json.loads(line)
+        for line in (tmp_path / "metrics.jsonl").read_text().split("\n")
+        if '"train"' in line
+    ]
+    assert logged[-1]["loss"] < logged[0]["loss"]
+    assert 0 < result["mlm_accuracy"] <= 1
+    assert LVBertBackbone.from_preset(result["model"]).architecture == "csf"
+
+
+def test_a_supernet_trains_in_bfloat16(tmp_path: Path, tiny_data: Path) -> None:
+    overrides = [*TINY_MODEL, "run.precision=mixed_bfloat16", "run.steps=30"]
+    try:
+        result = supernet.run(supernet_settings(tiny_data, overrides), tmp_path)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    weights = state(tmp_path)
+    assert all(
+        value.dtype == np.float32
+        for name, value in weights.items()
+        if name.startswith(("model/", "optimizer/")) and value.dtype.kind == "f"
+    )
+    assert np.isfinite(result["loss"])
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["loss"] for line in lines if '"train"' in line]
+    assert np.mean(losses[-8:]) < np.mean(losses[:8])
 
 
 @pytest.mark.multi_device
