@@ -11,7 +11,14 @@ from typing import Any
 from benchmarks.measure import machine
 from command_line import json_safe
 
-SUITE = ("dynamic_conv", "encoder", "supernet_step")
+SUITE = (
+    "data_preparation",
+    "dynamic_conv",
+    "encoder",
+    "supernet_step",
+    "search_racing",
+    "search_scoring",
+)
 
 
 def main() -> int:

@@ -20,6 +20,12 @@ COMMANDS = {
     "evaluate": Command(
         "training.evaluate", "score architectures with a supernet's inherited weights"
     ),
+    "rank-check": Command(
+        "training.rank_check", "compare inherited accuracy with trainings from scratch"
+    ),
+    "random-baseline": Command(
+        "training.random_baseline", "train random architectures and take the best"
+    ),
     "latency": Command(
         "training.latency", "measure what a layer of each type costs on this machine"
     ),

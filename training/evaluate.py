@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from command_line import UsageError
 from training.batches import HELD_OUT_SEED, data_identity
+from training.path_losses import path_losses, unigram_entropy
 from training.progress import Progress
 
 if TYPE_CHECKING:
     from lvbert_tf import Architecture
+    from training.scoring import Score
     from training.supernet import TrainedSupernet
 
 
@@ -27,9 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--architecture",
         nargs="+",
-        required=True,
+        default=[],
         metavar="SPEC",
         help="architecture strings or names",
+    )
+    parser.add_argument(
+        "--random",
+        type=int,
+        default=0,
+        metavar="N",
+        help="so many random paths besides, and their losses by letter and depth",
     )
     parser.add_argument(
         "--batch-size", type=int, default=32, help="moves no score (default: 32)"
@@ -48,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
     architectures = [parse(spec) for spec in arguments.architecture]
+    if not architectures and arguments.random < 1:
+        raise UsageError("expected --architecture SPEC..., --random N, or both")
     if arguments.batch_size < 1 or arguments.examples < 0:
         raise UsageError(
             "expected --batch-size from 1 and --examples from 0, found "
@@ -60,6 +71,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         batch_size=arguments.batch_size,
         examples=arguments.examples,
         seed=arguments.seed,
+        random=arguments.random,
     )
 
 
@@ -85,6 +97,7 @@ def run(
     batch_size: int = 32,
     examples: int = 0,
     seed: int = HELD_OUT_SEED,
+    random: int = 0,
 ) -> dict[str, Any]:
     """Scores every architecture on the same held-out records and masks.
 
@@ -95,18 +108,23 @@ def run(
         batch_size: examples at once.
         examples: how many held-out examples, 0 for all.
         seed: of the masks.
+        random: how many random paths to score as well.
 
     Returns:
         `results`, one object for each architecture: `architecture`, `accuracy`,
-        `loss` (nats a token), `standard_error` of the accuracy, `masked_tokens`.
+        `loss` (nats a token), `standard_error` of the accuracy, `masked_tokens`. With
+        random paths `random_paths`, see `training.path_losses`, and in it
+        `unigram_entropy` of the masked tokens.
     """
     from training import supernet
     from training.distribution import set_up
-    from training.scoring import Score, SupernetScorer
+    from training.supernet_scorer import SupernetScorer
 
     set_up()
     trained = supernet.load(supernet_dir)
     identity = check_fits(trained, architectures, data_dir)
+    named = [str(one) for one in architectures]
+    drawn = _random_paths(trained, random)
     scorer = SupernetScorer(
         trained,
         dataclasses.replace(
@@ -116,17 +134,45 @@ def run(
         seed=seed,
         held_out_sha256=identity["held_out_sha256"],
     )
-    with Progress(len(architectures), "architectures", "evaluate") as progress:
+    with Progress(len(named) + len(drawn), "architectures", "evaluate") as progress:
+        shown = 0
 
-        def show(score: Score) -> None:
-            progress.set(accuracy=score.accuracy)
-            progress.update(1)
+        def show(share: float) -> None:
+            nonlocal shown
+            done = int(share * (len(named) + len(drawn)))
+            progress.update(done - shown)
+            shown = done
 
-        scores = scorer.score([str(one) for one in architectures], show)
-    return {
-        "results": [dataclasses.asdict(score) for score in scores],
+        scores = scorer.score([*named, *drawn], on_work=show)
+    result = {
+        "results": [_figures(score) for score in scores[: len(named)]],
         "supernet_step": trained.step,
     }
+    if drawn:
+        result["random_paths"] = {
+            **path_losses(
+                {score.architecture: score.loss for score in scores[len(named) :]},
+                trained.model.letters,
+            ),
+            "unigram_entropy": unigram_entropy(scorer.masked_tokens()),
+        }
+    return result
+
+
+def _figures(score: "Score") -> dict[str, Any]:
+    figures = dataclasses.asdict(score)
+    del figures["eliminated"]  # nobody races here
+    return figures
+
+
+def _random_paths(trained: "TrainedSupernet", count: int) -> list[str]:
+    from training.rank_check import draw_architectures
+
+    if count < 1:
+        return []
+    model = trained.model
+    drawn = draw_architectures([model.letters], model.num_layers, count, seed=0)
+    return [name for name, _ in drawn]
 
 
 def check_fits(

@@ -27,7 +27,8 @@ def draw_progress(
     axis = figure.subplots()
     spare = iter(_OTHER_COLOURS * (1 + len(searches)))
     for label, iterations in searches.items():
-        colour = _METHOD_COLOURS.get(label) or next(spare)
+        method = label.split(",")[0]
+        colour = _METHOD_COLOURS.get(method) or next(spare)
         steps, dots = [], []
         for line in iterations:
             for candidate in line["top"]:
@@ -48,27 +49,21 @@ def draw_progress(
     _save(figure, file)
 
 
-def letter_counts(architectures: Sequence[str], letters: str) -> dict[str, list[int]]:
-    """Returns how many of the architectures have each letter at each position."""
-    return {
-        letter: [column.count(letter) for column in zip(*architectures, strict=True)]
-        for letter in letters
-    }
-
-
-def draw_letters(architectures: Sequence[str], letters: str, file: Path) -> None:
+def draw_letters(
+    counts: Mapping[str, Sequence[int]], candidates: int, letters: str, file: Path
+) -> None:
     """Draws how often each letter stands at each position, as a heat map.
 
     Args:
-        architectures: of one length.
+        counts: letter to the number at each position.
+        candidates: how many were counted.
         letters: the rows.
         file: the PNG to write.
     """
-    counts = letter_counts(architectures, letters)
-    length = len(architectures[0])
+    length = len(counts[letters[0]])
     figure = _new_figure((max(4.5, 0.4 * length + 1.5), 0.45 * len(letters) + 1.6))
     axis = figure.subplots()
-    shares = [[n / len(architectures) for n in counts[a]] for a in letters]
+    shares = [[n / candidates for n in counts[a]] for a in letters]
     image = axis.imshow(shares, vmin=0.0, vmax=1.0, cmap="viridis", aspect="auto")
     for row, letter in enumerate(letters):
         for column, count in enumerate(counts[letter]):
@@ -83,8 +78,49 @@ def draw_letters(architectures: Sequence[str], letters: str, file: Path) -> None
             )
     axis.set_yticks(range(len(letters)), list(letters))
     axis.set_xticks(range(length), [str(i + 1) for i in range(length)], fontsize=8)
-    axis.set_xlabel(f"layer, from the bottom (top {len(architectures)} candidates)")
+    axis.set_xlabel(f"layer, from the bottom (top {candidates} candidates)")
     figure.colorbar(image, ax=axis, label="share", fraction=0.03)
+    _save(figure, file)
+
+
+def draw_front(
+    points: Sequence[tuple[float, float]],
+    front: Sequence[tuple[float, float]],
+    cost_name: str,
+    file: Path,
+) -> None:
+    """Draws accuracy against cost, all candidates and their Pareto front.
+
+    Args:
+        points: (cost, accuracy) of every candidate.
+        front: of those of the front, by rising cost.
+        cost_name: what the cost is.
+        file: the PNG to write.
+    """
+    figure = _new_figure((6.4, 4.2))
+    axis = figure.subplots()
+    axis.scatter(
+        [cost for cost, _ in points],
+        [100 * accuracy for _, accuracy in points],
+        s=8,
+        color="#999999",
+        alpha=0.5,
+        linewidths=0,
+        label=f"{len(points)} scored candidates",
+    )
+    axis.step(
+        [cost for cost, _ in front],
+        [100 * accuracy for _, accuracy in front],
+        where="post",
+        color="#D55E00",
+        marker="o",
+        markersize=4,
+        label="Pareto front",
+    )
+    axis.set_xlabel(cost_name.replace("_", " "))
+    axis.set_ylabel("accuracy on masked tokens, held out (%)")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="lower right")
     _save(figure, file)
 
 

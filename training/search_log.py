@@ -28,12 +28,13 @@ class SearchLog:
     """The log and the state in a search's run directory.
 
     Args:
-        directory: the run directory.
+        directory: where they lie; made when it is needed.
     """
 
     def __init__(self, directory: Path) -> None:
         self.file = directory / LOG_FILE
         self._state_file = directory / STATE_FILE
+        self._writes = True
         self.scores: dict[str, Score] = {}
         """Every score so far, by architecture."""
         self.iterations: list[dict[str, Any]] = []
@@ -41,8 +42,13 @@ class SearchLog:
         self.seconds = 0.0
         """Time spent before this process."""
 
-    def resume(self, search: "Search") -> bool:
+    def resume(self, search: "Search", *, writes: bool = True) -> bool:
         """Takes the search, the log and the scores back to the last whole generation.
+
+        Args:
+            search: new, with the settings of the state.
+            writes: whether this process writes the files; of several workers the first
+                one does, and the others begin where its state says.
 
         Returns:
             Whether there was anything to go on from.
@@ -50,6 +56,7 @@ class SearchLog:
         Raises:
             CommandError: if the state is damaged or of another search.
         """
+        self._writes = writes
         try:
             content = json.loads(self._state_file.read_text("utf-8"))
             search.load_state_dict(content["search"])
@@ -106,23 +113,28 @@ class SearchLog:
             {"architecture": c.architecture, "accuracy": c.fitness} for c in search.top
         ]
         lines.append({"kind": "iteration", **asdict(summary), "top": top})
+        for line in lines:
+            self._remember(line)
+        if not self._writes:
+            return
         with self.file.open("a", encoding="utf-8") as stream:
             stream.writelines(json.dumps(json_safe(line)) + "\n" for line in lines)
             stream.flush()
             os.fsync(stream.fileno())
-        for line in lines:
-            self._remember(line)
         state = {"search": search.state_dict(), "seconds": self.seconds + seconds}
         write_text(self._state_file, json.dumps(state) + "\n")
 
     def _rewrite(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        if not self._writes:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.file, "".join(json.dumps(line) + "\n" for line in lines))
 
     def _remember(self, line: Mapping[str, Any]) -> None:
         if line["kind"] == "iteration":
             self.iterations.append(dict(line))
         else:
-            figures = {k: line[k] for k in Score.__dataclass_fields__}
+            figures = {k: line[k] for k in Score.__dataclass_fields__ if k in line}
             self.scores[line["architecture"]] = Score(**figures)
 
 

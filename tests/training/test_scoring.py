@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.training.supernets import make_supernet_run, saved_weights
-from training.scoring import (
-    CachedScorer,
-    OnScored,
-    Score,
-    SupernetScorer,
-    weights_sha256,
+from tests.training.supernets import (
+    LETTERS,
+    NUM_LAYERS,
+    make_supernet_run,
+    saved_weights,
 )
+from training.score_cache import CachedScorer
+from training.scoring import OnScored, OnWork, Score
+from training.supernet_scorer import SupernetScorer, weights_sha256
 
 
 class TableScorer:
@@ -27,7 +28,12 @@ class TableScorer:
         self.asked: list[str] = []
 
     def score(
-        self, candidates: Sequence[str], on_scored: OnScored | None = None
+        self,
+        candidates: Sequence[str],
+        on_scored: OnScored | None = None,
+        *,
+        incumbents: Sequence[str] = (),
+        on_work: OnWork | None = None,
     ) -> list[Score]:
         scores = []
         for candidate in candidates:
@@ -51,13 +57,21 @@ def trained(run_dir: Path) -> Any:
     return supernet.load(run_dir)
 
 
-def scorer(trained: Any, batch_size: int = 8, **options: Any) -> SupernetScorer:
+def scorer(
+    trained: Any,
+    batch_size: int = 8,
+    share_prefixes: bool = True,
+    threads: int = 1,
+    **options: Any,
+) -> SupernetScorer:
     return SupernetScorer(
         trained,
         dataclasses.replace(trained.settings.data, **options),
         batch_size=batch_size,
         seed=0,
         held_out_sha256="abc",
+        share_prefixes=share_prefixes,
+        threads=threads,
     )
 
 
@@ -122,7 +136,7 @@ def test_company_order_and_batch_size_move_nothing(trained: Any) -> None:
     one = scorer(trained)
     together = one.score(CANDIDATES)
     assert len({score.loss for score in together}) == len(CANDIDATES)
-    assert len({score.accuracy for score in together}) > 2
+    assert len({score.accuracy for score in together}) > 1
     assert one.score(CANDIDATES[::-1]) == together[::-1]
     assert [one.score([candidate])[0] for candidate in CANDIDATES] == together
     for other in scorer(trained, batch_size=5), scorer(trained, batch_size=64):
@@ -133,17 +147,49 @@ def test_company_order_and_batch_size_move_nothing(trained: Any) -> None:
             assert mine.loss == pytest.approx(theirs.loss, rel=1e-5)
 
 
-def test_one_trace_for_all_candidates(
-    run_dir: Path,
-) -> None:
+def test_nothing_is_traced_per_candidate(run_dir: Path) -> None:
     from training import supernet
 
-    fresh = supernet.load(run_dir)
-    one = scorer(fresh)
+    one = scorer(supernet.load(run_dir))
     seen: list[str] = []
-    one.score(CANDIDATES, lambda score: seen.append(score.architecture))
-    assert one.traces == 1
+    one.score(CANDIDATES[:1], lambda score: seen.append(score.architecture))
+    assert one.traces == len(LETTERS) + 2  # each letter, embeddings, head
+    one.score(CANDIDATES[1:], lambda score: seen.append(score.architecture))
+    assert one.traces == len(LETTERS) + 2
     assert seen == CANDIDATES
+
+
+def test_shared_prefixes_move_no_bit(trained: Any) -> None:
+    """Against each candidate by itself, in one piece, by the same compiled model."""
+    shared, alone = scorer(trained), scorer(trained, share_prefixes=False)
+    expected = alone.score(CANDIDATES)
+    assert scorer(trained, threads=3).score(CANDIDATES) == expected
+    assert shared.score(CANDIDATES) == expected
+    nodes = {c[:depth] for c in CANDIDATES for depth in range(1, NUM_LAYERS + 1)}
+    without_memory = shared.walk.layer_evaluations
+    assert without_memory == len(nodes) * shared.num_batches
+    assert shared.walk.most_states == NUM_LAYERS + 1
+    # also with states that were kept from one generation to the next
+    shared.score(CANDIDATES[:2], incumbents=CANDIDATES[:2])
+    before = shared.walk.layer_evaluations
+    assert shared.score(CANDIDATES, incumbents=CANDIDATES[:2]) == expected
+    # all but the last layer of the two: csf and cc, of which one c is in both
+    saved = without_memory - (shared.walk.layer_evaluations - before)
+    assert saved == 5 * shared.num_batches
+
+
+def test_rows_add_up_to_the_score(trained: Any) -> None:
+    one = scorer(trained)
+    (score,) = one.score(["csfc"])
+    rows = np.concatenate(
+        [one.rows(number, ["ffff", "csfc"])[1] for number in range(one.num_batches)],
+        axis=-1,
+    )
+    assert rows[2].sum() == score.masked_tokens
+    assert rows[1].sum() / rows[2].sum() == score.accuracy
+    assert rows[0].sum() / rows[2].sum() == score.loss
+    # batches may be asked for in any order
+    np.testing.assert_array_equal(one.rows(0, ["csfc"])[0], rows[:, :8])
 
 
 def test_a_candidate_of_another_space_is_refused(trained: Any) -> None:

@@ -13,8 +13,9 @@ from lvbert_tf.search.space import SearchSpace
 from tests.training.supernets import make_supernet_run
 from tests.training.test_scoring import TableScorer
 from training import __main__ as application
-from training import search as stage
-from training.scoring import CachedScorer, Score
+from training import search_loop as stage
+from training.score_cache import CachedScorer
+from training.scoring import Score
 from training.search_log import SearchLog, read_log
 
 
@@ -48,7 +49,7 @@ def kill_after(folder: Path, scores: int) -> None:
     inner = TableScorer()
     left = scores
 
-    def score(candidates: Any, on_scored: Any = None) -> list[Score]:
+    def score(candidates: Any, on_scored: Any = None, **_: Any) -> list[Score]:
         def count(one: Score) -> None:
             nonlocal left
             on_scored(one)
@@ -153,7 +154,7 @@ def test_a_stop_explains_how_to_go_on(tmp_path: Path) -> None:
     search, log = new_search(), SearchLog(tmp_path)
     inner = TableScorer()
 
-    def score(candidates: Any, on_scored: Any = None) -> list[Score]:
+    def score(candidates: Any, on_scored: Any = None, **_: Any) -> list[Score]:
         os.kill(os.getpid(), signal.SIGTERM)
         return TableScorer.score(inner, candidates, on_scored)
 

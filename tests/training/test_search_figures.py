@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from training.search_figures import (
-    draw_letters,
-    draw_progress,
-    letter_counts,
-)
+from training.letter_statistics import letter_counts
+from training.search_figures import draw_front, draw_letters, draw_progress
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -42,7 +39,10 @@ def test_pictures(tmp_path: Path) -> None:
         {"evolution": iterations(0.2), "random": iterations(0.1), "x": iterations(0.0)},
         folder / "search.png",
     )
-    draw_letters(["ccsffs", "ccsfss", "scsffs"], "csf", folder / "letters.png")
-    names = ["letters.png", "one.png", "search.png"]
+    counts = letter_counts(["ccsffs", "ccsfss", "scsffs"], "csf")
+    draw_letters(counts, 3, "csf", folder / "letters.png")
+    points = [(1.0, 0.1), (2.0, 0.3), (3.0, 0.2)]
+    draw_front(points, points[:2], "params", folder / "pareto.png")
+    names = ["letters.png", "one.png", "pareto.png", "search.png"]
     assert sorted(file.name for file in folder.iterdir()) == names
     assert all((folder / name).read_bytes().startswith(PNG) for name in names)

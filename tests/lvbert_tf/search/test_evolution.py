@@ -313,3 +313,19 @@ def test_no_tensorflow_here() -> None:
     for module in (evolution, space_module):
         source = Path(str(module.__file__)).read_text()
         assert not re.search(r"^\s*(import|from) (tensorflow|keras)", source, re.M)
+
+
+def test_suggestions_come_on_top_where_they_are_new() -> None:
+    search = EvolutionSearch(
+        SearchSpace("csf", 24, pattern="c" + 23 * "?"), seed=0, iterations=3
+    )
+    first = search.ask(["s" * 24, "cs"])  # none of the space
+    assert len(first) == 50
+    search.tell({c: likeness(c) for c in first})
+    new, seen, outside = "c" + "s" * 23, first[0], "s" * 24
+    second = search.ask([new, seen, outside, new])
+    assert len(second) == 51
+    assert search.pending[new] == "suggestion"
+    assert search.ask(["c" + "f" * 23]) == second  # already asked
+    search.tell({c: likeness(c) for c in second})
+    assert len(search.ask([new])) == 50
