@@ -7,6 +7,7 @@ traced function computes any position from its slots, and one traced function fo
 kind of layer updates it. Gradients exist for the sampled letters only.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -219,12 +220,31 @@ class RoutedEncoder(keras.layers.Layer):
         self, training: bool, x: Any, padding_mask: Any
     ) -> Callable[..., Any]:
         """Returns the one function that computes any position from its slots."""
+        # The shapes of a layer's weights are known inside its own function, so that
+        # TensorFlow can join operations there.
+        bodies = [
+            tf.function(
+                functools.partial(_call_with, layer, training=training),
+                autograph=False,
+                experimental_attributes=_AS_CALLED,
+            )
+            for layer in self.positions[0]
+        ]
 
         def compute(letter: Any, x: Any, mask: Any, seed: Any, *slots: Any) -> Any:
-            def branch(layer: ResidualLayer) -> Callable[[], Any]:
-                return lambda: _call_with(layer, slots, x, mask, training, seed)
+            def branch(layer: ResidualLayer, body: Any) -> Callable[[], Any]:
+                own = layer.trainable_variables
+                return lambda: body(
+                    [
+                        tf.ensure_shape(w, v.shape)
+                        for w, v in zip(slots, own, strict=False)
+                    ],
+                    x,
+                    mask,
+                    seed=seed,
+                )
 
-            y = tf.switch_case(letter, [branch(layer) for layer in self.positions[0]])
+            y = tf.switch_case(letter, list(map(branch, self.positions[0], bodies)))
             y.set_shape(x.shape)
             return y
 
@@ -235,7 +255,7 @@ class RoutedEncoder(keras.layers.Layer):
             # The slots' shapes depend on the letter: their specification leaves them
             # open, so that neither another route nor eager use traces again.
             self._functions[name] = tf.function(
-                compute, autograph=False, experimental_attributes=_AS_CALLED
+                compute, autograph=False
             ).get_concrete_function(
                 tf.TensorSpec((), tf.int32),
                 tf.TensorSpec(x.shape, x.dtype),
@@ -289,16 +309,13 @@ class RoutedEncoder(keras.layers.Layer):
 
 def _call_with(
     layer: ResidualLayer,
-    slots: Sequence[Any],
+    weights: Sequence[Any],
     x: Any,
     mask: Any,
     training: bool,
     seed: Any,
 ) -> Any:
-    """Calls a layer with weights from the slots instead of its own."""
-    weights = [
-        (variable, tf.ensure_shape(slot, variable.shape))
-        for variable, slot in zip(layer.trainable_variables, slots, strict=False)
-    ]
-    with keras.StatelessScope(state_mapping=weights), dropout_seed(seed):
+    """Calls a layer with other weights than its own."""
+    mapping = list(zip(layer.trainable_variables, weights, strict=True))
+    with keras.StatelessScope(state_mapping=mapping), dropout_seed(seed):
         return layer(x, padding_mask=mask, training=training)
