@@ -262,6 +262,8 @@ def test_a_supernet_trains_in_bfloat16(tmp_path: Path, tiny_data: Path) -> None:
     assert np.mean(losses[-8:]) < np.mean(losses[:8])
 
 
+# By default `test_distribution` looks at the steps; this is the command around them.
+@pytest.mark.slow
 @pytest.mark.multi_device
 def test_two_replicas_train_like_one_device(tmp_path: Path, tiny_data: Path) -> None:
     command = [sys.executable, "-m", "training", "supernet"]
