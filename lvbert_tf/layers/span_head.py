@@ -33,9 +33,10 @@ class SpanHead(keras.layers.Layer):
         start_positions: int32 (B,), the true starts; None for a beam of starts.
 
     Returns:
-        dict of float32 tensors: `start_logits` (B, T) and `unanswerable_logit` (B,);
-        with `start_positions` also `end_logits` (B, T); without, `start_index` int32
-        (B, K), `start_log_probs` (B, K) and `end_log_probs` (B, K, T).
+        dict of float32 tensors (float64 where the layer is): `start_logits` (B, T) and
+        `unanswerable_logit` (B,); with `start_positions` also `end_logits` (B, T);
+        without, `start_index` int32 (B, K), `start_log_probs` (B, K) and
+        `end_log_probs` (B, K, T).
 
     Differences from the official code: none in value; the hidden layer over K times T
     pairs is the sum of two products, one for ends and one for starts, so that its cost
@@ -95,11 +96,13 @@ class SpanHead(keras.layers.Layer):
         training: bool | None = None,
     ) -> dict[str, Any]:
         """Scores spans of (B, T, H)."""
-        context = ops.cast(segment_ids, "float32") * ops.cast(padding_mask, "float32")
+        start_logits = _at_least_float32(self.start(inputs)[..., 0])  # (B, T)
+        dtype = start_logits.dtype
+        context = ops.cast(segment_ids, dtype) * ops.cast(padding_mask, dtype)
         # The first token, of segment 0, stands for "no answer".
-        first = ops.cast(ops.arange(ops.shape(context)[1]) == 0, "float32")
+        first = ops.cast(ops.arange(ops.shape(context)[1]) == 0, dtype)
         excluded = _NO_CANDIDATE * (1.0 - ops.maximum(context, first))  # (B, T)
-        start_logits = _float32(self.start(inputs)[..., 0]) - excluded
+        start_logits = start_logits - excluded
         outputs = {
             "start_logits": start_logits,
             "unanswerable_logit": self._unanswerable(inputs, start_logits, training),
@@ -138,7 +141,7 @@ class SpanHead(keras.layers.Layer):
         of_end = ops.matmul(hidden, kernel[width:]) + bias  # (B, T, F)
         of_start = ops.matmul(at_start, kernel[:width])  # (B, K, F)
         both = gelu(of_end[:, None] + of_start[:, :, None], training)  # (B, K, T, F)
-        return _float32(self.end(both)[..., 0]) - excluded[:, None]
+        return _at_least_float32(self.end(both)[..., 0]) - excluded[:, None]
 
     def _unanswerable(
         self, hidden: Any, start_logits: Any, training: bool | None
@@ -148,7 +151,7 @@ class SpanHead(keras.layers.Layer):
         expected = ops.matmul(probabilities[:, None], hidden)[:, 0]  # (B, H)
         both = ops.concatenate([hidden[:, 0], expected], axis=-1)
         inner = gelu(self.unanswerable_hidden(both), training)
-        return _float32(self.unanswerable(inner)[..., 0])
+        return _at_least_float32(self.unanswerable(inner)[..., 0])
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -159,5 +162,5 @@ class SpanHead(keras.layers.Layer):
         }
 
 
-def _float32(x: Any) -> Any:
+def _at_least_float32(x: Any) -> Any:
     return x if x.dtype == "float64" else ops.cast(x, "float32")

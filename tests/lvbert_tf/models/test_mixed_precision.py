@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from lvbert_tf import LVBertBackbone, LVBertTextClassifier
+from lvbert_tf import LVBertBackbone, LVBertSpanPredictor, LVBertTextClassifier
 from lvbert_tf.optimization import AdamW
 
 
@@ -48,3 +48,20 @@ def test_a_classifier_learns(dtype: str, own_optimizer: bool) -> None:
     moved = [not np.array_equal(a, b) for a, b in zip(before, after, strict=True)]
     assert sum(moved) >= len(moved) - 1
     assert (classifier.predict(x, verbose=0).argmax(-1) == y).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "mixed_float16", "mixed_bfloat16"])
+def test_spans_are_scored_in_at_least_float32(dtype: str) -> None:
+    keras.utils.set_random_seed(0)
+    backbone = LVBertBackbone(40, "csf", 8, 16, 32, 2, dtype=dtype)
+    predictor = LVBertSpanPredictor(backbone, beam_size=3, intermediate_dim=8)
+    x, _ = _data()
+    x["padding_mask"][0] = 0
+    x["segment_ids"] = x["padding_mask"] * (np.arange(12) > 4)
+    expected = "float64" if dtype == "float64" else "float32"
+    starts = np.full(32, 6, "int32")
+    for inputs in (x, {**x, "start_positions": starts}):
+        for name, value in predictor(inputs).items():
+            found = np.asarray(value)
+            assert np.isfinite(found).all(), name
+            assert found.dtype.name == ("int32" if name == "start_index" else expected)
