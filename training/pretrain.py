@@ -49,7 +49,8 @@ def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
 def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, Any]:
     from training.batches import held_out_batches, training_batches
     from training.data.verification import start_verification
-    from training.loop import Plan, train
+    from training.loop import train
+    from training.plan import Plan
     from training.stage import (
         checked_tokenizer,
         compile_model,

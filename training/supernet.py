@@ -55,7 +55,8 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
     from lvbert_tf.search.sampling import route
     from training.batches import held_out_batches, training_batches
     from training.data.verification import start_verification
-    from training.loop import Plan, train
+    from training.loop import train
+    from training.plan import Plan
     from training.running_losses import parts_of_path
     from training.stage import checked_tokenizer, compile_model, finish, prepare_devices
 

@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +14,15 @@ import tensorflow as tf
 import training.batches
 from command_line import CommandError
 from lvbert_tf import LVBertBackbone
-from tests.paths import REPOSITORY
 from tests.training.conftest import TINY_MODEL
-from training import experiment, pretrain, supernet
+from tests.training.runs import (
+    assert_same_run,
+    pretrain_settings,
+    state,
+    supernet_settings,
+)
+from training import pretrain, supernet
 from training.signals import StopRequested
-
-SUPERNET = ["model.num_layers=3"]
-PRETRAIN = ["model.architecture=csf"]
-
-
-def supernet_settings(data: Path, overrides: list[str]) -> Any:
-    where = [f"data.directory={data}"]
-    return experiment.load_supernet(None, [*where, *SUPERNET, *overrides])
-
-
-def pretrain_settings(data: Path, overrides: list[str]) -> Any:
-    where = [f"data.directory={data}"]
-    return experiment.load_pretrain(None, [*where, *PRETRAIN, *overrides])
-
-
-def state(run_dir: Path) -> dict[str, Any]:
-    """Every array of the last checkpoint; `save_counter` only counts checkpoints."""
-    path = tf.train.latest_checkpoint(str(run_dir / "checkpoints"))
-    reader = tf.train.load_checkpoint(path)
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if not name.startswith(("_CHECKPOINTABLE", "save_counter"))
-    }
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    ours, theirs = state(one), state(other)
-    assert ours.keys() == theirs.keys()
-    assert sum(name.startswith("optimizer/") for name in ours) > 50
-    for name, value in ours.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-    metrics = [(path / "metrics.jsonl").read_bytes() for path in (one, other)]
-    assert metrics[0] == metrics[1]
 
 
 def at_step(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
@@ -85,50 +53,6 @@ def straight(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
     run_dir = tmp_path_factory.mktemp("straight") / "run"
     pretrain.run(pretrain_settings(tiny_data, TINY_MODEL), run_dir)
     return run_dir
-
-
-@pytest.mark.parametrize(
-    "devices",
-    [
-        [],
-        pytest.param(
-            ["run.strategy=mirrored", "run.logical_cpus=2"],
-            marks=[pytest.mark.slow, pytest.mark.multi_device],
-        ),
-    ],
-    ids=["one device", "mirrored"],
-)
-def test_a_supernet_killed_at_any_step_resumes_bit_for_bit(
-    tmp_path: Path, tiny_data: Path, devices: list[str]
-) -> None:
-    """R01, R02: weights, optimizer, steps, learning rates and data order."""
-    # More steps than the others take, so that the kill surely comes before the end.
-    where = f"data.directory={tiny_data}"
-    overrides = [*TINY_MODEL, *SUPERNET, "run.steps=60", where, *devices]
-    command = [sys.executable, "-m", "training", "supernet"]
-    for override in overrides:
-        command += ["--set", override]
-
-    def start(run_dir: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*command, "--run-dir", str(run_dir)],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    process = start(tmp_path / "killed")
-    metrics = tmp_path / "killed" / "metrics.jsonl"
-    while not (metrics.exists() and len(metrics.read_bytes().splitlines()) > 10):
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert not (tmp_path / "killed" / "result.json").exists()
-    processes = [start(tmp_path / "killed"), start(tmp_path / "straight")]
-    outputs = [process.communicate()[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    assert_same_run(tmp_path / "killed", tmp_path / "straight")
 
 
 def test_electra_resumes_bit_for_bit_after_a_crash(
@@ -260,38 +184,3 @@ def test_a_supernet_trains_in_bfloat16(tmp_path: Path, tiny_data: Path) -> None:
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     losses = [json.loads(line)["loss"] for line in lines if '"train"' in line]
     assert np.mean(losses[-8:]) < np.mean(losses[:8])
-
-
-# By default `test_distribution` looks at the steps; this is the command around them.
-@pytest.mark.slow
-@pytest.mark.multi_device
-def test_two_replicas_train_like_one_device(tmp_path: Path, tiny_data: Path) -> None:
-    command = [sys.executable, "-m", "training", "supernet"]
-    for override in (
-        *TINY_MODEL,
-        *SUPERNET,
-        "model.dropout=0",
-        "model.attention_dropout=0",
-        f"data.directory={tiny_data}",
-    ):
-        command += ["--set", override]
-    mirrored = ["run.strategy=mirrored", "run.logical_cpus=2"]
-    processes = [
-        subprocess.Popen(
-            [*command, "--run-dir", str(tmp_path / name), *more],
-            cwd=REPOSITORY,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name, more in (
-            ("one", []),
-            ("two", [word for item in mirrored for word in ("--set", item)]),
-        )
-    ]
-    errors = [process.communicate(timeout=300)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
-    one, two = state(tmp_path / "one"), state(tmp_path / "two")
-    for name in one:
-        if name.startswith("model/"):
-            np.testing.assert_allclose(one[name], two[name], atol=1e-5, err_msg=name)

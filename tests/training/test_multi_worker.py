@@ -12,7 +12,7 @@ import pytest
 from tests.lvbert_tf.test_distribution import cluster, free_ports
 from tests.paths import REPOSITORY
 from tests.training.conftest import TINY_MODEL
-from tests.training.test_loop import SUPERNET, assert_same_run, state
+from tests.training.runs import SUPERNET, assert_same_run, state
 
 pytestmark = [pytest.mark.multi_device, pytest.mark.slow]
 
