@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from command_line import UsageError
 from training.data.manifest import DataManifest
+from training.data.verification import ensure_verified
 
 MAX_WINDOW = 24
 """Tokens that must be the same in a row to count as shared text; half an example where
@@ -38,6 +39,7 @@ def check_held_out(data_dir: str, trained_on: str, identity: dict[str, str]) -> 
 
     Raises:
         UsageError: if they overlap, or the training data is not there to compare.
+        CommandError: if the training data is damaged.
     """
     ours = DataManifest.load(data_dir)
     hashes = {split: _split_sha256(ours, split) for split in ("train", "held_out")}
@@ -59,6 +61,7 @@ def check_held_out(data_dir: str, trained_on: str, identity: dict[str, str]) -> 
             f"another data set (sha256 {found[:12]}, expected "
             f"{identity['train_sha256'][:12]})"
         )
+    ensure_verified(trained_on, "train")
     window = min(MAX_WINDOW, ours.sequence_length // 2)
     shared, compared = count_shared(ours, theirs, window)
     if shared > MAX_SHARE * compared:

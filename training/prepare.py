@@ -158,6 +158,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command and returns its result."""
+    if arguments.runner is None:
+        _start_workers(arguments)
     from training.data.examples import ExampleOptions
     from training.data.preparation import prepare
     from training.data.prepare_options import PrepareOptions
@@ -193,6 +195,24 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             runner_arguments=shlex.split(arguments.runner_arguments),
         )
     )
+
+
+def _start_workers(arguments: argparse.Namespace) -> None:
+    """Lets workers import TensorFlow while this process does.
+
+    It looks for the files first, so that a wrong name is an error at once.
+    """
+    from training.data.hub_datasets import PREFIX
+    from training.data.sources import find_sources
+    from training.data.worker_server import number_of_workers, start_worker_server
+
+    workers = arguments.workers
+    # A data set of the hub is not opened twice for this.
+    if not any(one.startswith(PREFIX) for one in arguments.input):
+        sources = find_sources(arguments.input)
+        workers = workers or number_of_workers(sources)
+    if workers is not None and workers > 1:
+        start_worker_server()
 
 
 def _folder(text: str) -> Path | str:

@@ -1,12 +1,13 @@
 """Held-out text that the supernet was trained on is found, however it was cut."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from command_line import UsageError
+from command_line import CommandError, UsageError
 from tests.training.conftest import sentences
 from training.held_out_overlap import check_held_out, count_shared, window_hashes
 
@@ -114,6 +115,24 @@ def test_without_the_training_data_nothing_is_promised(
         check_held_out(str(data), "/nowhere", other)
     with pytest.raises(UsageError, match="now is another data set"):
         check_held_out(str(data), str(data), other)
+
+
+def test_damaged_training_data_is_named(
+    tmp_path: Path, trained_on: tuple[Path, dict[str, str]]
+) -> None:
+    from training.data.manifest import DataManifest
+
+    data, identity = trained_on
+    other = prepare_data(
+        tmp_path / "other", documents(20, seed=3), 0.5, vocabulary=data / "vocab.txt"
+    )
+    copy = Path(shutil.copytree(data, tmp_path / "copy"))
+    shard = copy / DataManifest.load(copy).split("train")[0].file
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(CommandError, match=f"{shard.name} \\(expected sha256"):
+        check_held_out(str(other), str(copy), identity)
 
 
 def test_window_hashes() -> None:

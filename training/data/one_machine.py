@@ -1,12 +1,10 @@
 """Preparation with processes of one machine; it goes on where a killed run stopped."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from training.data.chunk_records import ChunkSettings
-from training.data.compression import split_suffixes
 from training.data.corpus import Chunk, Source, chunks
 from training.data.corpus_report import Observations, count_duplicates
 from training.data.engine import Folder, Outcome
@@ -17,10 +15,9 @@ from training.data.sources import find_sources
 from training.data.vocabulary_training import DocumentSample
 from training.data.work_folder import WorkFolder
 from training.data.worker_pool import Pool, Worker, worker_pool
+from training.data.worker_server import number_of_workers
 from training.progress import Progress
 
-_BYTES_WORTH_A_WORKER = 32 << 20
-_COMPRESSION = 3  # text is about so many times as large as its compressed file
 _MEGABYTE = 1_000_000
 
 
@@ -98,14 +95,7 @@ class OneMachine:
                 pass
 
     def _number_of_workers(self) -> int:
-        if self._options.workers is not None:
-            return self._options.workers
-        size = sum(
-            source.size * (_COMPRESSION if split_suffixes(source.name)[1] else 1)
-            for source in self._sources
-        )
-        processors = len(os.sched_getaffinity(0))
-        return max(1, min(processors, size // _BYTES_WORTH_A_WORKER))
+        return self._options.workers or number_of_workers(self._sources)
 
     @contextmanager
     def _reading(self, label: str) -> Iterator[Callable[[int], None]]:

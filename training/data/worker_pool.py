@@ -14,11 +14,10 @@ from training.data.corpus import Chunk
 from training.data.manifest import Shard
 from training.data.pieces import piece_table, write_piece
 from training.data.shard_writing import ShardJob, write_shard
+from training.data.worker_server import worker_context
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_PRELOADED = "training.data.worker_imports"
 
 
 class Pool(Protocol):
@@ -64,12 +63,8 @@ def worker_pool(worker: Worker, workers: int) -> Iterator[Pool]:
     if workers == 1:
         yield _Here(worker)
         return
-    context = multiprocessing.get_context("forkserver")
-    # One process imports TensorFlow; the workers are its forks and start at once.
-    # (Only imports: a process that has run an operation can't be forked.)
-    context.set_forkserver_preload([_PRELOADED])
     executor = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start, initargs=(worker,)
+        workers, mp_context=worker_context(), initializer=_start, initargs=(worker,)
     )
     try:
         yield _Processes(executor, workers)

@@ -1,4 +1,4 @@
-"""The short cut for ASCII changes no id, and is taken."""
+"""The short cut for most lines changes no id, and is taken."""
 
 from functools import cache
 
@@ -17,11 +17,14 @@ from training.data.chunk_tokenizer import (
 
 VOCABULARY = (
     *SPECIAL_TOKENS,
-    *"abcdefABCDEF.,'0",
+    *"abcdefABCDEF.,'0“”—\u2010\u2027",
     *(f"##{letter}" for letter in "abcdefABCDEFé"),
     *("é", "e\u0301", "\u03c2", "\u03c3", "中", "bad", "Bad", "##ed"),
 )
-ODD = "aBé\u0301\u03a3\u03c2中 \x00\x07\x0b\x0c\x7f\x85\xa0\ufeff.\u2028"
+ODD = (
+    "aB“”—\u200b\u2010\u2027é\u0301\u03a3\u03c2中 "
+    "\x00\x07\x0b\x0c\x7f\x85\xa0\ufeff.\u2028"
+)
 MODES = [(True, None), (True, False), (False, None), (False, True)]
 
 
@@ -49,6 +52,7 @@ def _rows(tokenizer: ChunkTokenizer, lines: list[bytes]) -> list[list[int]]:
         st.one_of(
             st.text("abcdefABCDEF.,'0 \t\r", max_size=40),
             st.text(ODD, max_size=20),
+            st.text("abAB“”—\u2010\u2027 ", max_size=20),
             st.integers(195, 206).map(lambda count: "ab " + "a" * count + " c"),
         ),
         max_size=8,
@@ -69,5 +73,13 @@ def test_only_what_needs_it_takes_the_long_way() -> None:
     assert odd_lines(lines, 200).tolist() == [1, 4]
     assert odd_lines([plain] * 3, 200).tolist() == []
     assert odd_lines([], 200).tolist() == []
-    # A control character somewhere: all lines, which is right, if slow.
-    assert odd_lines([plain, b"a\x0bb"], 200).tolist() == [0, 1]
+    assert odd_lines([plain, b"a\x0bb", plain, b"\x7f"], 200).tolist() == [1, 3]
+
+
+def test_typeset_punctuation_takes_the_short_way() -> None:
+    typeset = [chr(code).encode() for code in range(0x2000, 0x2040)]
+    plain = range(0x10, 0x28)
+    expected = [index for index in range(0x40) if index not in plain]
+    assert odd_lines(typeset, 200).tolist() == expected
+    lines = ["“é”".encode(), "“e”—…".encode(), b"", "\u3010\u2018".encode()]
+    assert odd_lines(lines, 200).tolist() == [0, 3]
