@@ -16,6 +16,7 @@ SUITE = (
     "dynamic_conv",
     "encoder",
     "supernet_step",
+    "supernet_limits",
     "search_racing",
     "search_scoring",
 )

@@ -25,8 +25,8 @@ _MODEL = (
     "model.max_sequence_length=128",
     "model.dropout=0.0",
     "model.attention_dropout=0.0",
-    "optimizer.learning_rate=2e-3",
-    "optimizer.warmup_steps=100",
+    "optimizer.learning_rate=1e-3",
+    "optimizer.warmup_steps=300",
     "run.log_every=100",
     "run.evaluate_every=0",
     "data.validation_examples=256",
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--unseen", nargs="+", required=True, metavar="FILE")
     parser.add_argument("--output", type=Path, default=Path("runs/search_books"))
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--population", type=int, default=20)
     parser.add_argument("--iterations", type=int, default=10)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.search_supernet import supernet_and_data
 
-BATCH_SIZE, BATCHES = 8, 2
+BATCH_SIZE, BATCHES = 16, 1
 ALONE_PER_GENERATION = 3
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path("runs/benchmarks/search")
-STEPS = 150
+STEPS = 300
 
 _OVERRIDES = (
     "optimizer.learning_rate=1e-3",
@@ -25,30 +25,39 @@ _OVERRIDES = (
 def supernet_and_data() -> tuple[Path, Path]:
     """Returns the run directory of a supernet and a data directory.
 
-    `LVBERT_BENCHMARK_SUPERNET` and `LVBERT_BENCHMARK_DATA` name one's own. Otherwise
-    `LVBERT_BENCHMARK_CORPUS`, a text file (by default the quickstart's public reviews),
-    is prepared with 30,522 entries, and a supernet of the small size takes some steps
-    on it. That is little, but enough for candidates to differ.
+    `LVBERT_BENCHMARK_SUPERNET` and `LVBERT_BENCHMARK_DATA` name one's own. Otherwise a
+    supernet of the small size takes some steps on `prepared_data`. That is little, but
+    enough for candidates to differ.
     """
     supernet = os.environ.get("LVBERT_BENCHMARK_SUPERNET")
     data = os.environ.get("LVBERT_BENCHMARK_DATA")
     if supernet and data:
         return Path(supernet), Path(data)
-    corpus = os.environ.get("LVBERT_BENCHMARK_CORPUS")
-    ROOT.mkdir(parents=True, exist_ok=True)
-    if not corpus:
-        corpus = str(ROOT / "reviews.txt")
-        _write_reviews(Path(corpus))
-    records, run_dir = ROOT / "records", ROOT / "supernet"
-    if not (records / "index.json").exists():
-        _train_command(
-            "prepare", "--input", corpus, "--output", str(records), *_VOCABULARY
-        )
+    records, run_dir = prepared_data(), ROOT / "supernet"
     words = [word for setting in _OVERRIDES for word in ("--set", setting)]
     _train_command(
         "supernet", "--data", str(records), "--run-dir", str(run_dir), *words
     )
     return run_dir, records
+
+
+def prepared_data() -> Path:
+    """Returns a data directory of the paper's length and size of vocabulary.
+
+    It is made of `LVBERT_BENCHMARK_CORPUS`, a text file; by default of the quickstart's
+    public reviews.
+    """
+    corpus = os.environ.get("LVBERT_BENCHMARK_CORPUS")
+    ROOT.mkdir(parents=True, exist_ok=True)
+    records = ROOT / "records"
+    if not (records / "index.json").exists():
+        if not corpus:
+            corpus = str(ROOT / "reviews.txt")
+            _write_reviews(Path(corpus))
+        _train_command(
+            "prepare", "--input", corpus, "--output", str(records), *_VOCABULARY
+        )
+    return records
 
 
 def _write_reviews(file: Path) -> None:

@@ -35,7 +35,8 @@ def make_batch(route_values: Any, step: int = 0) -> dict[str, Any]:
     }
 
 
-def _compiled(model: Any) -> Any:
+def compiled(model: Any) -> Any:
+    """Returns the model's training step with an optimizer as one traced function."""
     model.compile(optimizer=AdamW(1e-4))
     model.optimizer.build(model.trainable_variables)
     return tf.function(model.train_step, autograph=False)
@@ -44,13 +45,13 @@ def _compiled(model: Any) -> Any:
 def run(paths: int = 7) -> dict[str, Any]:
     """Measures pairs of steps over random paths, small size, dropout on."""
     supernet = lvbert_tf.LVBertSupernet(VOCABULARY)
-    routed = _compiled(supernet)
+    routed = compiled(supernet)
     ratios = []
     for path in range(paths):
         values = route(0, path, 24, 3)
         batch = make_batch(values, path)
         model = supernet.extract("".join("csf"[v] for v in values))
-        static = _compiled(model)
+        static = compiled(model)
         times = milliseconds(
             {
                 "routed": lambda b=batch: routed(b)["loss"].numpy(),
@@ -77,7 +78,7 @@ imported = time.perf_counter()
 import benchmarks.supernet_step as b
 import lvbert_tf
 net = lvbert_tf.LVBertSupernet(b.VOCABULARY)
-step = b._compiled(net)
+step = b.compiled(net)
 float(step(b.make_batch([0] * 24))["loss"])
 done = time.perf_counter()
 print(imported - start, done - imported)

@@ -39,7 +39,7 @@ def draw_progress(
             [line["iteration"] for line in iterations],
             [100 * line["top_mean"] for line in iterations],
             color=colour,
-            label=f"{label} search, mean of the top {len(iterations[-1]['top'])}",
+            label=f"{label}: mean of the top {len(iterations[-1]['top'])}",
         )
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("iteration")

@@ -1,0 +1,168 @@
+"""What a supernet step makes of the machine: its arithmetic, its memory, its input.
+
+The small size, dropout on. Every figure is a ratio of two measurements of one run.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import lvbert_tf
+from benchmarks.encoder import matmul_flops_per_second
+from benchmarks.measure import milliseconds
+from benchmarks.search_supernet import prepared_data
+from benchmarks.supernet_step import (
+    BATCH,
+    SLOTS,
+    TOKENS,
+    VOCABULARY,
+    compiled,
+    make_batch,
+)
+from lvbert_tf.cost import Dimensions, model_flops
+from lvbert_tf.search.sampling import route
+
+_LAYERS, _LETTERS = 24, "csf"
+_PATHS = 7
+_ROUNDS = 7
+
+
+def run() -> dict[str, Any]:
+    """Measures arithmetic and input in this process, memory in processes of its own."""
+    supernet = lvbert_tf.LVBertSupernet(VOCABULARY)
+    step = compiled(supernet)
+    return {
+        "share_of_matmul": _arithmetic(step),
+        "memory": _memory(),
+        "input": _input(step),
+        "traces": step.experimental_get_tracing_count(),
+    }
+
+
+def _path(number: int) -> str:
+    return "".join(_LETTERS[i] for i in route(0, number, _LAYERS, len(_LETTERS)))
+
+
+def step_flops(architecture: str) -> float:
+    """Returns the model FLOPs of a training step: three times the forward pass."""
+    dimensions = Dimensions.of_size("small")
+    encoder = model_flops(architecture, dimensions, TOKENS)
+    embedding = dimensions.embedding_dim
+    head = 2 * SLOTS * embedding * (dimensions.hidden_dim + VOCABULARY)
+    return 3 * BATCH * (encoder + head)
+
+
+def _arithmetic(step: Any) -> dict[str, Any]:
+    """Model FLOPs a second of the whole step, optimizer included, over a matmul's."""
+    shares = []
+    for number in range(_PATHS):
+        values = route(0, number, _LAYERS, len(_LETTERS))
+        batch = make_batch(values, number)
+        before = matmul_flops_per_second()
+        times = milliseconds(
+            {"step": lambda b=batch: step(b)["loss"].numpy()},
+            repetitions=_ROUNDS,
+            warmups=2,
+        )
+        rate = (before + matmul_flops_per_second()) / 2
+        seconds = times["step"]["median"] / 1000
+        shares.append(step_flops(_path(number)) / seconds / rate)
+    return {"median": statistics.median(shares), "all": shares}
+
+
+def _memory() -> dict[str, float]:
+    """Peak memory over weights, moments and what one path's step needs by itself.
+
+    What a path needs is measured: the peak of the same step of a stand-alone model,
+    less its weights and moments.
+    """
+    routed, static = _peak("routed"), _peak("static")
+    path = static["peak_mib"] - static["weights_and_moments_mib"]
+    expected = routed["weights_and_moments_mib"] + path
+    return {
+        "peak_mib": routed["peak_mib"],
+        "weights_and_moments_mib": routed["weights_and_moments_mib"],
+        "one_path_mib": path,
+        "ratio": routed["peak_mib"] / expected,
+    }
+
+
+def _peak(kind: str) -> dict[str, float]:
+    """Trains some steps in a new process and returns what they added to its memory."""
+    code = f"""
+import json, resource
+import numpy as np
+from benchmarks import supernet_limits as limits
+import tensorflow as tf
+import lvbert_tf
+from benchmarks.supernet_step import VOCABULARY, compiled, make_batch
+tf.matmul(tf.ones((8, 8)), tf.ones((8, 8))).numpy()
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+before = resident()
+values = limits.route(0, 0, limits._LAYERS, len(limits._LETTERS))
+if {kind!r} == "routed":
+    model = lvbert_tf.LVBertSupernet(VOCABULARY)
+else:
+    sizes = lvbert_tf.LVBertBackbone.from_size("small", architecture=limits._path(0))
+    model = lvbert_tf.LVBertMaskedLM(sizes)
+step = compiled(model)
+for number in range(6):
+    float(step(make_batch(values, number))["loss"])
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+weights = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+print(json.dumps({{
+    "peak_mib": peak - before,
+    "weights_and_moments_mib": 3 * 4 * weights / 2**20,
+}}))
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parent.parent,
+    )
+    result: dict[str, float] = json.loads(output.stdout.splitlines()[-1])
+    return result
+
+
+def _input(step: Any) -> dict[str, Any]:
+    """A step with the real input pipeline over one with the batch kept.
+
+    Both take turns, and both see the same route every time.
+    """
+    from training.batches import training_batches
+    from training.distribution import Distribution
+    from training.experiment import Data
+
+    data = Data(directory=str(prepared_data()), sequence_length=TOKENS)
+    batches = training_batches(
+        data,
+        batch_size=BATCH,
+        seed=0,
+        distribution=Distribution(tf.distribute.get_strategy()),
+    )
+    source = iter(batches(0))
+    values = tf.constant([list(route(0, 0, _LAYERS, len(_LETTERS)))] * BATCH, tf.int32)
+    kept = {**next(source), "route": values}
+    ratios = []
+    float(step(kept)["loss"])
+    for _ in range(3 * _ROUNDS):
+        start = time.perf_counter()
+        float(step({**next(source), "route": values})["loss"])
+        middle = time.perf_counter()
+        float(step(kept)["loss"])
+        ratios.append((middle - start) / (time.perf_counter() - middle))
+    return {
+        "ratio": float(np.median(ratios)),
+        "quartiles": np.quantile(ratios, [0.25, 0.75]).tolist(),
+    }
