@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from lvbert_tf.architecture import letters, register_letter
-from lvbert_tf.cost import FlopsFunction, ParameterFunction, register_cost
+from lvbert_tf.layer_cost import FlopsFunction, ParameterFunction, register_cost
 from lvbert_tf.layers.dynamic_conv import DynamicConv
 from lvbert_tf.layers.feed_forward import FeedForward
 from lvbert_tf.layers.self_attention import SelfAttention

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lvbert_tf import architecture, cost
+from lvbert_tf import architecture, cost, layer_cost
 from lvbert_tf.cost import Dimensions
 from tests.paths import require_shared
 
@@ -23,9 +23,9 @@ TINY = Dimensions(
 
 
 def test_docstring_examples() -> None:
-    results = doctest.testmod(cost)
-    assert results.attempted == 3
-    assert results.failed == 0
+    results = [doctest.testmod(module) for module in (cost, layer_cost)]
+    assert [result.attempted for result in results] == [2, 1]
+    assert [result.failed for result in results] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_describe() -> None:
 
 def test_a_new_letter_needs_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(architecture, "_LETTERS", dict(architecture._LETTERS))
-    monkeypatch.setattr(cost, "_COSTS", dict(cost._COSTS))
+    monkeypatch.setattr(layer_cost, "_COSTS", dict(layer_cost._COSTS))
     architecture.register_letter("p", "average pool")
     with pytest.raises(ValueError, match="'p' is not known"):
         cost.backbone_params("sp", TINY)
