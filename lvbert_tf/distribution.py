@@ -14,6 +14,11 @@ def num_replicas() -> int:
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
+def compiles_with_xla() -> bool:
+    """Returns whether the strategy in scope has XLA compile what its replicas do."""
+    return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+
+
 def replica_id() -> Any:
     """Returns the index of this replica: an int32 scalar tensor, or 0."""
     context = tf.distribute.get_replica_context()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from lvbert_tf.models.pretraining import Batch
-from lvbert_tf.models.routed_encoder import Slots
+from lvbert_tf.models.slots import Slots
 from lvbert_tf.models.supernet import LVBertSupernet
 
 

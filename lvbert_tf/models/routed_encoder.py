@@ -1,34 +1,27 @@
 """All layer types at every position, of which each call uses one path.
 
-The route is data. Tracing 24 positions with three layers each, and as many gradients
-and updates, would take minutes and hold zeros for what a step did not use. Instead a
-position's weights are read into a fixed number of slots by one `tf.switch_case`; one
-traced function computes any position from its slots, and one traced function for each
-kind of layer updates it. Gradients exist for the sampled letters only.
+The route is data: neither another route nor another step traces anything again, and
+gradients exist for the sampled letters only.
 """
 
-import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from lvbert_tf.distribution import local_variable, static_replica_id
-from lvbert_tf.layers.dropout import dropout_seed, salted
+from lvbert_tf.distribution import compiles_with_xla, local_variable
+from lvbert_tf.layers.dropout import salted
 from lvbert_tf.layers.encoder import make_projection, make_residual_layer
 from lvbert_tf.layers.registry import LayerOptions
-from lvbert_tf.layers.residual import ResidualLayer
+from lvbert_tf.models.routed_layers import RoutedLayers, call_with
+from lvbert_tf.models.slots import SeparateSlots, SharedSlots, Slots
+from lvbert_tf.models.traced_routed_layers import TracedRoutedLayers
 from lvbert_tf.optimization import AdamW
 
-_AS_CALLED = {"_noinline": True}
-"""Keeps TensorFlow from copying a function's body to each of its calls: optimising 24
-copies of three layers, their gradients and updates took ten times as long as the rest
-of the start, and one copy serves all of them as well."""
-
-Slots = list[Any]
-"""The weights, or the gradients, of one position's sampled layer: a fixed number of
-tensors, of which the last may be empty."""
+_GROUP = 4
+"""Positions that one traced function computes. Between functions one core waits for
+the other, which cost 4% a step at one position each; and a larger one takes longer to
+optimise."""
 
 
 class RoutedEncoder(keras.layers.Layer):
@@ -62,7 +55,8 @@ class RoutedEncoder(keras.layers.Layer):
             ]
             for i in range(num_layers)
         ]
-        self._functions: dict[str, Callable[..., Any]] = {}
+        # Keras would compile by itself where there is a GPU.
+        self.supports_jit = False
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates the weights for inputs (B, T, E)."""
@@ -74,19 +68,33 @@ class RoutedEncoder(keras.layers.Layer):
         for position in self.positions:
             for layer in position:
                 layer.build((*input_shape[:-1], self.options.hidden_dim))
+        self.set_compiled(compiles_with_xla())
         self.built = True
 
-    @property
-    def num_slots(self) -> int:
-        """The number of weights of the layer type that has most."""
-        return max(len(layer.trainable_variables) for layer in self.positions[0])
+    def set_compiled(self, compiled: bool) -> None:
+        """Chooses how routes are followed, with the same results.
+
+        Args:
+            compiled: whether XLA compiles the steps, which needs fixed shapes; the
+                default under a `tf.distribute.TPUStrategy`. Otherwise a step starts
+                sooner and costs less.
+        """
+        layers = self.positions[0]
+        shapes = [[v.shape for v in layer.trainable_variables] for layer in layers]
+        if compiled:
+            layout = SeparateSlots(shapes, self.variable_dtype)
+            self._routed = RoutedLayers(layers, layout)
+        else:
+            shared = SharedSlots(shapes, self.variable_dtype)
+            self._routed = TracedRoutedLayers(layers, shared)
 
     def read_slots(self, route: Any) -> list[Slots]:
         """Returns the weights of the sampled layers, one list for each position."""
-        read = self._function("read", self._read)
-        return [
-            read(route[i], *self._local_weights(i)) for i in range(len(self.positions))
-        ]
+        slots: list[Slots] = []
+        for group in self._groups():
+            weights = [self._local_weights(i) for i in group]
+            slots += self._routed.read(_of(route, group), weights)
+        return slots
 
     def encode(
         self,
@@ -113,12 +121,18 @@ class RoutedEncoder(keras.layers.Layer):
             (B, T, H).
         """
         seed = tf.zeros((2,), tf.int32) if seed is None else seed
+        # One function serves all positions, so that their seeds must tell them apart.
+        seeds = [salted(seed, (i + 1) * 0x85EBCA6B) for i in range(len(slots))]
         x = self.enter(inputs)
-        compute = self._computation(training, x, padding_mask)
-        for i, weights in enumerate(slots):
-            # One traced function serves all positions, so the seed tells them apart.
-            seed_here = salted(seed, (i + 1) * 0x85EBCA6B)
-            x = compute(route[i], x, padding_mask, seed_here, *weights)
+        for group in self._groups():
+            x = self._routed.encode(
+                _of(route, group),
+                x,
+                padding_mask,
+                tf.stack([seeds[i] for i in group]),
+                [slots[i] for i in group],
+                training=training,
+            )
         return x
 
     def enter(self, inputs: Any) -> Any:
@@ -139,7 +153,7 @@ class RoutedEncoder(keras.layers.Layer):
         """
         layer = self.positions[0][letter]
         seed = tf.zeros((2,), tf.int32)
-        return _call_with(layer, weights, hidden, padding_mask, False, seed)
+        return call_with(layer, weights, hidden, padding_mask, seed, False)
 
     def layer_weights(self, position: int, letter: int) -> Slots:
         """Returns this replica's weights of one layer, as tensors."""
@@ -163,24 +177,20 @@ class RoutedEncoder(keras.layers.Layer):
             scale: float32 scalar that multiplies the gradients.
             learning_rate: float32 scalar.
         """
-        apply = self._function(f"update_{id(optimizer)}", self._updates(optimizer))
-        for i, gradients_of_position in enumerate(gradients):
-            apply(
-                route[i],
+        for group in self._groups():
+            self._routed.update(
+                optimizer,
+                _of(route, group),
                 scale,
                 learning_rate,
-                self._local_weights(i),
-                self._local_moments(optimizer, i),
-                list(gradients_of_position),
+                [self._local_weights(i) for i in group],
+                [self._local_moments(optimizer, i) for i in group],
+                [gradients[i] for i in group],
             )
 
-    def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the one traced function of that name."""
-        if name not in self._functions:
-            self._functions[name] = tf.function(
-                body, autograph=False, experimental_attributes=_AS_CALLED
-            )
-        return self._functions[name]
+    def _groups(self) -> list[range]:
+        count = len(self.positions)
+        return [range(i, min(i + _GROUP, count)) for i in range(0, count, _GROUP)]
 
     def _local_weights(self, i: int) -> list[tf.Variable]:
         return [
@@ -197,125 +207,6 @@ class RoutedEncoder(keras.layers.Layer):
             for moment in optimizer.slots(variable)
         ]
 
-    def _split_by_letter(self, items: Sequence[Any], each: int = 1) -> list[list[Any]]:
-        """Splits what `_local_weights` lists (`each` items a weight) by letter."""
-        parts, start = [], 0
-        for layer in self.positions[0]:
-            count = each * len(layer.trainable_variables)
-            parts.append(list(items[start : start + count]))
-            start += count
-        return parts
 
-    def _read(self, letter: Any, *weights: tf.Variable) -> Slots:
-        empty = [tf.zeros((0,), weights[0].dtype)] * self.num_slots
-
-        def branch(own: list[tf.Variable]) -> Callable[[], Slots]:
-            return lambda: [v.read_value() for v in own] + empty[len(own) :]
-
-        return tf.switch_case(
-            letter, [branch(own) for own in self._split_by_letter(weights)]
-        )
-
-    def _computation(
-        self, training: bool, x: Any, padding_mask: Any
-    ) -> Callable[..., Any]:
-        """Returns the one function that computes any position from its slots."""
-        # The shapes of a layer's weights are known inside its own function, so that
-        # TensorFlow can join operations there.
-        bodies = [
-            tf.function(
-                functools.partial(_call_with, layer, training=training),
-                autograph=False,
-                experimental_attributes=_AS_CALLED,
-            )
-            for layer in self.positions[0]
-        ]
-
-        def compute(letter: Any, x: Any, mask: Any, seed: Any, *slots: Any) -> Any:
-            def branch(layer: ResidualLayer, body: Any) -> Callable[[], Any]:
-                own = layer.trainable_variables
-                return lambda: body(
-                    [
-                        tf.ensure_shape(w, v.shape)
-                        for w, v in zip(slots, own, strict=False)
-                    ],
-                    x,
-                    mask,
-                    seed=seed,
-                )
-
-            y = tf.switch_case(letter, list(map(branch, self.positions[0], bodies)))
-            y.set_shape(x.shape)
-            return y
-
-        mask = tf.convert_to_tensor(padding_mask)
-        name = f"compute_{training}_{x.dtype.name}_{x.shape}_{mask.dtype.name}"
-        name += f"_{mask.shape}_{static_replica_id()}"
-        if name not in self._functions:
-            # The slots' shapes depend on the letter: their specification leaves them
-            # open, so that neither another route nor eager use traces again.
-            self._functions[name] = tf.function(
-                compute, autograph=False
-            ).get_concrete_function(
-                tf.TensorSpec((), tf.int32),
-                tf.TensorSpec(x.shape, x.dtype),
-                tf.TensorSpec(mask.shape, mask.dtype),
-                tf.TensorSpec((2,), tf.int32),
-                *[tf.TensorSpec(None, self.variable_dtype)] * self.num_slots,
-            )
-        return self._functions[name]
-
-    def _updates(self, optimizer: AdamW) -> Callable[..., None]:
-        def apply(
-            letter: Any,
-            scale: Any,
-            learning_rate: Any,
-            weights: list[tf.Variable],
-            moments: list[tf.Variable],
-            gradients: list[Any],
-        ) -> None:
-            def branch(
-                layer: ResidualLayer, own: list[Any], own_moments: list[Any]
-            ) -> Callable[[], Any]:
-                def update() -> Any:
-                    for j, variable in enumerate(layer.trainable_variables):
-                        optimizer.updater(variable)(
-                            own[j],
-                            own_moments[2 * j],
-                            own_moments[2 * j + 1],
-                            tf.ensure_shape(gradients[j], own[j].shape),
-                            scale,
-                            learning_rate,
-                        )
-                    return tf.constant(0)
-
-                return update
-
-            tf.switch_case(
-                letter,
-                [
-                    branch(*parts)
-                    for parts in zip(
-                        self.positions[0],
-                        self._split_by_letter(weights),
-                        self._split_by_letter(moments, each=2),
-                        strict=True,
-                    )
-                ],
-            )
-
-        return apply
-
-
-def _call_with(
-    layer: ResidualLayer,
-    weights: Sequence[Any],
-    x: Any,
-    mask: Any,
-    training: bool,
-    seed: Any,
-) -> Any:
-    """Calls a layer with other weights than its own."""
-    mapping = list(zip(layer.trainable_variables, weights, strict=True))
-    with keras.StatelessScope(state_mapping=mapping), dropout_seed(seed):
-        return layer(x, padding_mask=mask, training=training)
+def _of(route: Any, group: range) -> Any:
+    return route[group.start : group.stop]

@@ -21,7 +21,8 @@ from lvbert_tf.models.pretraining import (
     masked_lm_means,
     masked_lm_totals,
 )
-from lvbert_tf.models.routed_encoder import RoutedEncoder, Slots
+from lvbert_tf.models.routed_encoder import RoutedEncoder
+from lvbert_tf.models.slots import Slots
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -200,15 +201,11 @@ class LVBertSupernet(PresetModel):
         of_shared, of_slots = tape.gradient(
             loss, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        flat = [*of_shared, *(g for slot in of_slots for g in slot)]
+        flat = [*of_shared, *tf.nest.flatten(of_slots)]
         summed, scale, norm = optimizer.sum_and_clip(flat)
         rate = optimizer.current_learning_rate()
         optimizer.update(shared, summed[: len(shared)], scale, rate)
-        width = self.encoder.num_slots
-        positions = [
-            summed[start : start + width]
-            for start in range(len(shared), len(summed), width)
-        ]
+        positions = tf.nest.pack_sequence_as(slots, summed[len(shared) :])
         self.encoder.update(optimizer, route, positions, scale, rate)
         optimizer.finish_step()
         return {
