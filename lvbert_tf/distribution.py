@@ -56,6 +56,8 @@ def local_variable(variable: Any) -> tf.Variable:
     merging of replicas and works inside `tf.switch_case`.
     """
     variable = getattr(variable, "value", variable)
+    if compiles_with_xla():
+        return variable  # one program serves all replicas, and stands for each one's
     copies = tf.distribute.get_strategy().experimental_local_results(variable)
     if len(copies) == 1:
         return copies[0]

@@ -95,10 +95,11 @@ def set_up(
     Args:
         strategy: `"auto"` (all GPUs of this machine if there are several, else one
             device), `"one_device"`, `"mirrored"` (all GPUs, or `logical_cpus` CPU
-            devices) or `"multi_worker"` (the workers that the environment variable
-            TF_CONFIG lists).
+            devices), `"multi_worker"` (the workers that the environment variable
+            TF_CONFIG lists) or `"tpu"` (one host's TPU, that of this machine or the one
+            that TPU_NAME names).
         logical_cpus: devices to split the CPU into.
-        deterministic: `"on"`, `"off"`, or `"auto"`: on where there is no GPU.
+        deterministic: `"on"`, `"off"`, or `"auto"`: on where there are only CPUs.
         precision: Keras dtype policy of the layers.
         seed: seeds Python, NumPy and TensorFlow, for what draws from a global state;
             training itself derives its draws from the step.
@@ -108,7 +109,7 @@ def set_up(
 
     Raises:
         UsageError: if TF_CONFIG is missing or malformed.
-        CommandError: if TensorFlow already runs with other devices.
+        CommandError: if TensorFlow already runs with other devices, or no TPU answers.
     """
     import keras
     import tensorflow as tf
@@ -122,6 +123,8 @@ def set_up(
         # Its collective operations must be set up before anything starts the runtime.
         worker, num_workers = place_in_cluster()
         chosen = tf.distribute.MultiWorkerMirroredStrategy()
+    elif strategy == "tpu":
+        chosen = _connect_tpu(os.environ.get("TPU_NAME", "local"))
     elif strategy == "mirrored" or (strategy == "auto" and len(gpus) > 1):
         devices = tf.config.list_logical_devices("GPU")
         chosen = tf.distribute.MirroredStrategy(
@@ -132,7 +135,8 @@ def set_up(
     else:
         # The default strategy of one device costs nothing inside tf.function.
         chosen = tf.distribute.get_strategy()
-    is_deterministic = deterministic == "on" or (deterministic == "auto" and not gpus)
+    only_cpus = not gpus and strategy != "tpu"
+    is_deterministic = deterministic == "on" or (deterministic == "auto" and only_cpus)
     keras.utils.set_random_seed(seed)
     if is_deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -154,6 +158,33 @@ def _split_cpu(count: int) -> None:
                 f"run.logical_cpus: expected TensorFlow to be free to make {count} CPU "
                 "devices, found it running already"
             ) from error
+
+
+def _connect_tpu(name: str) -> "tf.distribute.Strategy":
+    """Returns the strategy of all cores of one host's TPU.
+
+    Raises:
+        CommandError: if none answers, or if it has several hosts.
+    """
+    import tensorflow as tf
+
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(name)
+        strategy = tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise CommandError(
+            f"run.strategy = tpu: expected the TPU {name!r} (environment variable "
+            f"TPU_NAME; `local` is this machine's), found none that answers: {reason}"
+        ) from error
+    hosts = int(strategy.extended.num_hosts)
+    if hosts > 1:
+        # Every host would draw the same rows of a batch.
+        raise CommandError(
+            f"run.strategy = tpu: expected a TPU of one host, found {name!r} with "
+            f"{hosts}"
+        )
+    return strategy
 
 
 def place_in_cluster() -> tuple[int, int]:

@@ -147,7 +147,7 @@ class Run:
     strategy: str = setting(
         "devices: auto takes every GPU of this machine, or one device",
         "auto",
-        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        choices=("auto", "one_device", "mirrored", "multi_worker", "tpu"),
     )
     logical_cpus: int = setting(
         "CPU devices to split one CPU into, for `mirrored` without GPUs",
@@ -156,7 +156,7 @@ class Run:
         maximum=64,
     )
     deterministic: str = setting(
-        "bit-identical runs: auto is on where there is no GPU",
+        "bit-identical runs: auto is on where there are only CPUs",
         "auto",
         choices=("auto", "on", "off"),
     )

@@ -60,7 +60,7 @@ class FinetuneRun:
         "dropout rate before the head", 0.1, minimum=0.0, maximum=0.9
     )
     deterministic: str = setting(
-        "bit-identical runs: auto is on where there is no GPU",
+        "bit-identical runs: auto is on where there are only CPUs",
         "auto",
         choices=("auto", "on", "off"),
     )
