@@ -6,7 +6,6 @@ together: with neighbours on the machine that says more than the clock, whose fi
 stand beside it.
 """
 
-import ctypes
 import json
 import os
 import shutil
@@ -34,7 +33,6 @@ SEQUENCE_LENGTH = 128
 BATCH = 16
 _ROUNDS = 3
 _SHARD_MEGABYTES = 8
-_SET_CHILD_SUBREAPER = 36
 
 
 def run() -> dict[str, Any]:
@@ -85,34 +83,20 @@ class _Usage:
 
 
 def _command(*arguments: str) -> _Usage:
-    """Runs ``python -m training prepare``.
-
-    Workers outlive the command by a moment, as orphans; this process adopts them, so
-    that their time is counted too.
-    """
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    started = time.perf_counter()
-    with tempfile.TemporaryFile() as output:
-        command = [sys.executable, "-m", "training", "prepare", *arguments]
-        process = subprocess.Popen(
-            command, cwd=REPOSITORY, stdout=output, stderr=subprocess.DEVNULL
+    """Runs ``python -m training prepare``."""
+    command = [sys.executable, "-m", "training", "prepare", *arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "usage.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.usage", str(file), *command],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.perf_counter() - started
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-        output.seek(0)
-        result = json.loads(output.read().splitlines()[-1])
-    cpu, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss
-    while True:
-        try:
-            _, _, usage = os.wait4(-1, 0)
-        except ChildProcessError:
-            break
-        cpu += usage.ru_utime + usage.ru_stime
-        peak = max(peak, usage.ru_maxrss)
-    return _Usage(seconds, cpu, peak / 1024, result)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}")
+        figures = json.loads(file.read_text(encoding="utf-8"))
+    return _Usage(**figures, result=json.loads(done.stdout.splitlines()[-1]))
 
 
 def _end_to_end(folder: Path, books: list[Path], workers: int) -> dict[str, Any]:

@@ -140,7 +140,9 @@ def print_peak(kind: str) -> None:
     values = route(0, 0, _LAYERS, len(_LETTERS))
     for number in range(6):
         float(step(make_batch(values, number))["loss"])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not ru_maxrss, which begins with the peak of the process that started this one.
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
     weights = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
     figures = {
         "peak_mib": peak - before,
