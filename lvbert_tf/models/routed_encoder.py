@@ -104,6 +104,7 @@ class RoutedEncoder(keras.layers.Layer):
         padding_mask: Any,
         *,
         training: bool = False,
+        for_gradient: bool = False,
         seed: Any = None,
     ) -> Any:
         """Encodes along the route.
@@ -115,6 +116,8 @@ class RoutedEncoder(keras.layers.Layer):
                 those of the sampled layers.
             padding_mask: int32 (B, T).
             training: whether to drop.
+            for_gradient: whether exactly one gradient is taken in the same graph, which
+                then costs less; the layers drop.
             seed: int32 (2,) seed of the dropout masks.
 
         Returns:
@@ -125,13 +128,17 @@ class RoutedEncoder(keras.layers.Layer):
         seeds = [salted(seed, (i + 1) * 0x85EBCA6B) for i in range(len(slots))]
         x = self.enter(inputs)
         for group in self._groups():
-            x = self._routed.encode(
+            arguments = (
                 _of(route, group),
                 x,
                 padding_mask,
                 tf.stack([seeds[i] for i in group]),
                 [slots[i] for i in group],
-                training=training,
+            )
+            x = (
+                self._routed.encode_for_gradient(*arguments)
+                if for_gradient
+                else self._routed.encode(*arguments, training=training)
             )
         return x
 

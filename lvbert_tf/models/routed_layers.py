@@ -76,6 +76,12 @@ class RoutedLayers:
             x = y
         return x
 
+    def encode_for_gradient(
+        self, letters: Any, x: Any, mask: Any, seeds: Any, slots: list[Slots]
+    ) -> Any:
+        """Computes k positions, dropping, of which exactly one gradient is taken."""
+        return self.encode(letters, x, mask, seeds, slots, training=True)
+
     def update(
         self,
         optimizer: AdamW,

@@ -152,7 +152,12 @@ class LVBertSupernet(PresetModel):
         return self._logits(inputs, slots, training, batch_seed(self.run_seed, inputs))
 
     def _logits(
-        self, batch: Batch, slots: list[Slots], training: bool, seed: Any
+        self,
+        batch: Batch,
+        slots: list[Slots],
+        training: bool,
+        seed: Any,
+        for_gradient: bool = False,
     ) -> Any:
         with dropout_seed(seed):
             embedded = self.embeddings(
@@ -164,6 +169,7 @@ class LVBertSupernet(PresetModel):
                 slots,
                 batch["padding_mask"],
                 training=training,
+                for_gradient=for_gradient,
                 seed=seed,
             )
             return self.masked_lm_head(
@@ -195,7 +201,8 @@ class LVBertSupernet(PresetModel):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             sources = [[v.value for v in shared], slots]
             tape.watch(sources)
-            logits = self._logits(data, slots, True, batch_seed(self.run_seed, data))
+            seed = batch_seed(self.run_seed, data)
+            logits = self._logits(data, slots, True, seed, for_gradient=True)
             sums = masked_lm_sums(logits, data["mask_ids"], data["mask_weights"])
             loss = sums.loss / denominator
         of_shared, of_slots = tape.gradient(

@@ -17,6 +17,7 @@ from lvbert_tf.models.slots import SlotLayout, Slots
 from lvbert_tf.models.two_passes import (
     Stacks,
     TwoPasses,
+    free,
     make_stacks,
     pop,
     push,
@@ -54,31 +55,37 @@ class TracedRoutedLayers(RoutedLayers):
         *,
         training: bool,
     ) -> Any:
-        """Computes k positions.
+        """Computes k positions."""
+        mask = tf.convert_to_tensor(mask)
+
+        def encode(*arguments: Any) -> Any:
+            return super(TracedRoutedLayers, self).encode(*arguments, training=training)
+
+        key = ("encode", training, *_specs(x, mask), len(slots), static_replica_id())
+        specs = self._argument_specs(x, mask, seeds, slots)
+        traced = self._once(key, functools.partial(_shared, encode, specs))
+        return traced(letters, x, mask, seeds, slots)
+
+    def encode_for_gradient(
+        self, letters: Any, x: Any, mask: Any, seeds: Any, slots: list[Slots]
+    ) -> Any:
+        """Computes k positions, dropping, of which exactly one gradient is taken.
+
+        What it saves for that stays in memory until the gradient is computed.
 
         Raises:
-            tf.errors.InvalidArgumentError: when the graph runs, if a second gradient of
-                the same training step is taken: what the first needed is gone.
+            tf.errors.NotFoundError: when the graph runs, if a second gradient is taken.
         """
         mask = tf.convert_to_tensor(mask)
-        here = (_spec(x), _spec(mask), static_replica_id())
-        specs = [
-            tf.TensorSpec(letters.shape, tf.int32),
-            *here[:2],
-            tf.TensorSpec(seeds.shape, tf.int32),
-            [self.layout.specs] * len(slots),
-        ]
-        if not training:
-            make = functools.partial(_shared, self._infer, specs)
-            infer = self._once(("infer", len(slots), here), make)
-            return infer(letters, x, mask, seeds, slots)
+        here = (*_specs(x, mask), static_replica_id())
         passes = self._once(
-            ("passes", here), functools.partial(self._two_passes, *here[:2])
+            ("passes", *here), functools.partial(self._two_passes, *_specs(x, mask))
         )
+        specs = self._argument_specs(x, mask, seeds, slots)
         specs.append([stack_specs(passes)] * len(slots))
         forward, backward = (
             self._once(
-                (body.__name__, len(slots), here),
+                (body.__name__, *here, len(slots)),
                 functools.partial(_shared, functools.partial(body, passes), specs),
             )
             for body in (self._forward, self._backward)
@@ -121,10 +128,15 @@ class TracedRoutedLayers(RoutedLayers):
             self._made[key] = make()
         return self._made[key]
 
-    def _infer(
-        self, letters: Any, x: Any, mask: Any, seeds: Any, slots: list[Slots]
-    ) -> Any:
-        return super().encode(letters, x, mask, seeds, slots, training=False)
+    def _argument_specs(
+        self, x: Any, mask: Any, seeds: Any, slots: list[Slots]
+    ) -> list[Any]:
+        return [
+            tf.TensorSpec((len(slots),), tf.int32),
+            *_specs(x, mask),
+            tf.TensorSpec(seeds.shape, tf.int32),
+            [self.layout.specs] * len(slots),
+        ]
 
     def _two_passes(self, x: tf.TensorSpec, mask: tf.TensorSpec) -> list[TwoPasses]:
         """Returns each letter's forward pass and gradient, dropping."""
@@ -189,11 +201,12 @@ class TracedRoutedLayers(RoutedLayers):
             )
             of_x.set_shape(of_y.shape)
             of_y = of_x
+            free(stacks[i])
         return of_y, of_slots
 
 
-def _spec(tensor: Any) -> tf.TensorSpec:
-    return tf.TensorSpec(tensor.shape, tensor.dtype)
+def _specs(*tensors: Any) -> list[tf.TensorSpec]:
+    return [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
 
 
 def _shared(body: Callable[..., Any], specs: Sequence[Any] | None = None) -> Any:

@@ -90,7 +90,7 @@ def _depending(operations: Iterable[Any], roots: Iterable[Any]) -> set[Any]:
 
 
 def make_stacks(passes: Iterable[TwoPasses]) -> Stacks:
-    """Returns empty stacks for what any of `passes` saves; they end with the step."""
+    """Returns empty stacks for what any of `passes` saves; `free` must end them."""
     return {
         name: tf.raw_ops.StackV2(max_size=-1, elem_type=tf.as_dtype(name))
         for name in stack_specs(passes)
@@ -125,6 +125,12 @@ def pop(stacks: Stacks, specs: Sequence[tf.TensorSpec]) -> list[Any]:
         tensor = tf.raw_ops.StackPopV2(handle=stacks[dtype.name], elem_type=dtype)
         tensors.append(tf.cast(tf.ensure_shape(tensor, spec.shape), spec.dtype))
     return tensors[::-1]
+
+
+def free(stacks: Stacks) -> None:
+    """Ends stacks, which TensorFlow would keep as long as the process lives."""
+    for handle in stacks.values():
+        tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=False)
 
 
 def _stored(dtype: tf.DType) -> tf.DType:

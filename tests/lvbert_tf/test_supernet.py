@@ -144,7 +144,7 @@ def test_positions_drop_differently() -> None:
         slots = encoder.read_slots(route)
         seed = salted(tf.constant([1, 2]), (position + 1) * 0x85EBCA6B)
         routed = encoder._routed
-        return routed.encode(route[:1], x, mask, seed[None], slots[:1], training=True)
+        return routed.encode_for_gradient(route[:1], x, mask, seed[None], slots[:1])
 
     assert np.array_equal(one_layer(0), one_layer(0))
     assert not np.allclose(one_layer(0), one_layer(1))
@@ -210,6 +210,18 @@ def test_fit_takes_routed_batches() -> None:
     ).history
     assert np.isfinite(history["loss"]).all()
     assert int(supernet.optimizer.iterations) == 8
+
+
+def test_twenty_steps_warn_of_nothing(
+    recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Most layers have no gradient in a step, which is nobody's mistake."""
+    supernet = _supernet(dropout=0.1)
+    step = tf.function(supernet.train_step, autograph=False)
+    for i in range(20):
+        step(pretraining_batch(i, route=[i % 3, 0, 1, (i + 1) % 3], step=i))
+    output = "".join(capfd.readouterr()) + "".join(str(w.message) for w in recwarn)
+    assert "radients" not in output
 
 
 def test_half_precision_is_the_layers_affair() -> None:

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from lvbert_tf import LVBertSupernet
+from lvbert_tf.models import traced_routed_layers
+from lvbert_tf.models.two_passes import make_stacks
 from lvbert_tf.optimization import AdamW
 from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch
 
@@ -75,9 +77,74 @@ def test_a_second_gradient_of_a_step_is_refused() -> None:
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(slots)
             y = encoder.encode(
-                x, batch["route"][0], slots, batch["padding_mask"], training=True
+                x, batch["route"][0], slots, batch["padding_mask"], for_gradient=True
             )
         return tape.gradient(y, slots), tape.gradient(y, slots)
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="empty"):
+    with pytest.raises(tf.errors.NotFoundError):
         twice()
+
+
+def test_a_step_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow keeps a stack that is not destroyed for the life of the process."""
+    handles: list[Any] = []
+
+    def remembered(passes: Any) -> Any:
+        stacks = make_stacks(passes)
+        handles.extend(stacks.values())
+        return stacks
+
+    monkeypatch.setattr(traced_routed_layers, "make_stacks", remembered)
+    supernet = _supernet(False, 5, dropout=0.1)
+    batch = pretraining_batch(0, route=[0, 1, 2, 0, 1])
+
+    @tf.function(autograph=False)
+    def step() -> Any:
+        supernet.train_step(batch)
+        return handles
+
+    left = step()
+    assert len(left) == 2 * 5
+    for handle in left:
+        with pytest.raises(tf.errors.NotFoundError):
+            tf.raw_ops.StackCloseV2(handle=handle)
+
+
+def test_a_call_alone_keeps_nothing_for_a_gradient(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(passes: Any) -> None:
+        raise AssertionError("a stack for a gradient that nobody takes")
+
+    monkeypatch.setattr(traced_routed_layers, "make_stacks", refuse)
+    supernet = _supernet(False, 5, dropout=0.1)
+    batch = pretraining_batch(0, route=[0, 1, 2, 0, 1])
+    first, second = (np.asarray(supernet(batch, training=True)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, supernet(batch, training=False))
+
+
+def test_a_tape_of_the_user_gets_the_step_s_gradient() -> None:
+    """`call` in training, differentiated by TensorFlow, against `train_step`."""
+    supernet = _supernet(False, 3, dropout=0.1)
+    batch = pretraining_batch(0, route=[0, 1, 2])
+    route = batch["route"][0]
+    x = tf.random.stateless_normal((4, 16, 8), [1, 2])
+
+    @tf.function(autograph=False)
+    def gradients(for_gradient: bool) -> Any:
+        slots = supernet.encoder.read_slots(route)
+        with tf.GradientTape() as tape:
+            tape.watch([x, slots])
+            y = supernet.encoder.encode(
+                *(x, route, slots, batch["padding_mask"]),
+                training=True,
+                for_gradient=for_gradient,
+                seed=tf.constant([3, 4]),
+            )
+            loss = tf.reduce_sum(y**2)
+        of_x, of_slots = tape.gradient(loss, [x, slots])
+        return [y, of_x, *tf.nest.flatten(of_slots)]
+
+    for ours, theirs in zip(gradients(True), gradients(False), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

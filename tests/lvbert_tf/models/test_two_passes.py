@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from lvbert_tf.models.two_passes import (
     TwoPasses,
+    free,
     make_stacks,
     pop,
     push,
@@ -141,3 +142,18 @@ def test_what_was_taken_is_gone() -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="empty"):
         twice()
+
+
+def test_freed_stacks_are_gone() -> None:
+    spec = tf.TensorSpec((), tf.float32)
+
+    @tf.function
+    def step() -> Any:
+        stacks = make_stacks([TwoPasses(list, list, (spec,))])
+        push(stacks, [tf.constant(1.0)])
+        free(stacks)
+        return list(stacks.values())
+
+    for handle in step():
+        with pytest.raises(tf.errors.NotFoundError):
+            tf.raw_ops.StackPopV2(handle=handle, elem_type=tf.float32)
