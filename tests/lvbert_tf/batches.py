@@ -5,6 +5,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+TINY_SIZES: dict[str, Any] = {
+    "embedding_dim": 8,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "num_heads": 2,
+    "max_sequence_length": 32,
+}
 VOCABULARY_SIZE = 101
 
 

@@ -32,18 +32,10 @@ import keras  # noqa: E402
 
 import lvbert_tf  # noqa: E402
 from lvbert_tf.optimization import AdamW  # noqa: E402
-from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch  # noqa: E402
+from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch  # noqa: E402
 
 STEPS = 20
-SIZES: dict[str, Any] = {
-    "embedding_dim": 8,
-    "hidden_dim": 16,
-    "intermediate_dim": 32,
-    "num_heads": 2,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "max_sequence_length": 32,
-}
+SIZES = {**TINY_SIZES, "dropout": 0.0, "attention_dropout": 0.0}
 
 
 def optimizer() -> AdamW:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from lvbert_tf import LVBertSupernet
 from lvbert_tf.layers.dropout import salted
 from lvbert_tf.optimization import AdamW
-from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch
+from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
 
 LAYERS = 4
 
@@ -21,13 +21,9 @@ def _supernet(dropout: float = 0.0, letters: str = "csf", **kwargs: Any) -> Any:
         VOCABULARY_SIZE,
         letters=letters,
         num_layers=LAYERS,
-        embedding_dim=8,
-        hidden_dim=16,
-        intermediate_dim=32,
-        num_heads=2,
         dropout=dropout,
         attention_dropout=dropout,
-        max_sequence_length=32,
+        **TINY_SIZES,
         **kwargs,
     )
     supernet.compile(optimizer=AdamW(1e-2, weight_decay=0.1))

@@ -14,17 +14,9 @@ import lvbert_tf
 from lvbert_tf import distribution
 from lvbert_tf.models import routed_encoder
 from lvbert_tf.optimization import AdamW
-from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch
+from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
 
-SIZES: dict[str, Any] = {
-    "embedding_dim": 8,
-    "hidden_dim": 16,
-    "intermediate_dim": 32,
-    "num_heads": 2,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "max_sequence_length": 32,
-}
+SIZES = {**TINY_SIZES, "dropout": 0.0, "attention_dropout": 0.0}
 
 
 def _model(kind: str) -> Any:

@@ -11,7 +11,7 @@ from lvbert_tf import LVBertSupernet
 from lvbert_tf.models import traced_routed_layers
 from lvbert_tf.models.two_passes import make_stacks
 from lvbert_tf.optimization import AdamW
-from tests.lvbert_tf.batches import VOCABULARY_SIZE, pretraining_batch
+from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
 
 
 def _supernet(
@@ -22,13 +22,9 @@ def _supernet(
         VOCABULARY_SIZE,
         letters=letters,
         num_layers=num_layers,
-        embedding_dim=8,
-        hidden_dim=16,
-        intermediate_dim=32,
-        num_heads=2,
         dropout=dropout,
         attention_dropout=dropout,
-        max_sequence_length=32,
+        **TINY_SIZES,
     )
     supernet.encoder.set_compiled(compiled)
     # Of plain steps a gradient of another size would show; Adam divides by it.
