@@ -82,6 +82,13 @@ class QuickFinetune:
     batch_size: int = setting("examples per step, B", 32, minimum=1)
     sequence_length: int = setting("tokens per text, T", 128, minimum=8)
     learning_rate: float = setting("peak learning rate of the head", 3e-4, minimum=0.0)
+    warmup_fraction: float = setting(
+        "share of the steps for the linear warm-up; after so short a pretraining a "
+        "short one lets some architectures learn nothing",
+        0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
     layer_decay: float = setting(
         "factor of the learning rate from a pair of layers to the one below; after so "
         "short a pretraining the bottom layers have as much to learn as the top",

@@ -104,6 +104,7 @@ def finetune(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
         "run.batch_size": options.batch_size,
         "run.sequence_length": options.sequence_length,
         "optimizer.learning_rate": options.learning_rate,
+        "optimizer.warmup_fraction": options.warmup_fraction,
         "run.dropout": options.dropout,
         "optimizer.layer_decay": options.layer_decay,
     }
