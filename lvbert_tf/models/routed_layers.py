@@ -1,5 +1,6 @@
 """What some positions compute and how they are updated, with their letters as data."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,18 +64,11 @@ class RoutedLayers:
             (B, T, H).
         """
 
-        def branch(j: int, i: int, x: Any) -> Callable[[], Any]:
-            layer, own = self.layers[j], slots[i]
-            return lambda: call_with(
-                layer, self.layout.of_letter(j, own), x, mask, seeds[i], training
-            )
+        def compute(j: int, i: int, x: Any) -> Any:
+            weights = self.layout.of_letter(j, slots[i])
+            return call_with(self.layers[j], weights, x, mask, seeds[i], training)
 
-        for i in range(len(slots)):
-            branches = [branch(j, i, x) for j in range(len(self.layers))]
-            y = tf.switch_case(letters[i], branches)
-            y.set_shape(x.shape)
-            x = y
-        return x
+        return self._follow(letters, x, len(slots), compute)
 
     def encode_for_gradient(
         self, letters: Any, x: Any, mask: Any, seeds: Any, slots: list[Slots]
@@ -104,27 +98,47 @@ class RoutedLayers:
             gradients: like `read` gave slots.
         """
 
-        def branch(j: int, i: int) -> Callable[[], Any]:
-            def update() -> Any:
-                own = self.layout.of_letter(j, gradients[i])
-                of_letter = self._by_letter(weights[i])[j]
-                pairs = self._by_letter(moments[i], each=2)[j]
-                for n, variable in enumerate(self.layers[j].trainable_variables):
-                    optimizer.updater(variable)(
-                        of_letter[n],
-                        pairs[2 * n],
-                        pairs[2 * n + 1],
-                        own[n],
-                        scale,
-                        learning_rate,
-                    )
-                return tf.constant(0)
-
-            return update
+        def update(j: int, i: int) -> Any:
+            own = self.layout.of_letter(j, gradients[i])
+            of_letter = self._by_letter(weights[i])[j]
+            pairs = self._by_letter(moments[i], each=2)[j]
+            for n, variable in enumerate(self.layers[j].trainable_variables):
+                optimizer.updater(variable)(
+                    of_letter[n],
+                    pairs[2 * n],
+                    pairs[2 * n + 1],
+                    own[n],
+                    scale,
+                    learning_rate,
+                )
+            return tf.constant(0)
 
         for i in range(len(gradients)):
-            branches = [branch(j, i) for j in range(len(self.layers))]
-            tf.switch_case(letters[i], branches)
+            self._switch(letters[i], update, i)
+
+    def _follow(
+        self, letters: Any, x: Any, count: int, compute: Callable[[int, int, Any], Any]
+    ) -> Any:
+        """Passes x through `count` positions.
+
+        Args:
+            letters: int32 (count,).
+            x: (B, T, H).
+            count: number of positions.
+            compute: takes (letter, position, x), the first two known while tracing.
+        """
+        for i in range(count):
+            y = self._switch(letters[i], compute, i, x)
+            y.set_shape(x.shape)
+            x = y
+        return x
+
+    def _switch(self, letter: Any, body: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns `body(j, *arguments)` for the letter j that `letter` says."""
+        branches = range(len(self.layers))
+        return tf.switch_case(
+            letter, [functools.partial(body, j, *arguments) for j in branches]
+        )
 
     def _by_letter(self, items: Sequence[Any], each: int = 1) -> list[list[Any]]:
         """Splits a position's items (`each` a weight) by letter."""

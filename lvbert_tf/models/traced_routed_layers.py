@@ -162,20 +162,13 @@ class TracedRoutedLayers(RoutedLayers):
         slots: list[Slots],
         stacks: list[Stacks],
     ) -> Any:
-        def branch(j: int, i: int, x: Any) -> Any:
+        def compute(j: int, i: int, x: Any) -> Any:
             own = self.layout.of_letter(j, slots[i])
             y, *saved = passes[j].forward(x, mask, seeds[i], *own)
             push(stacks[i], saved)
             return y
 
-        for i in range(len(slots)):
-            y = tf.switch_case(
-                letters[i],
-                [functools.partial(branch, j, i, x) for j in range(len(passes))],
-            )
-            y.set_shape(x.shape)
-            x = y
-        return x
+        return self._follow(letters, x, len(slots), compute)
 
     def _backward(
         self,
@@ -187,7 +180,7 @@ class TracedRoutedLayers(RoutedLayers):
         slots: list[Slots],
         stacks: list[Stacks],
     ) -> tuple[Any, list[Slots]]:
-        def branch(j: int, i: int, of_y: Any) -> list[Any]:
+        def differentiate(j: int, i: int, of_y: Any) -> list[Any]:
             own = self.layout.of_letter(j, slots[i])
             saved = pop(stacks[i], passes[j].saved)
             of_x, *of_weights = passes[j].backward(of_y, mask, seeds[i], *own, *saved)
@@ -195,10 +188,7 @@ class TracedRoutedLayers(RoutedLayers):
 
         of_slots: list[Slots] = [[]] * len(slots)
         for i in reversed(range(len(slots))):
-            of_x, *of_slots[i] = tf.switch_case(
-                letters[i],
-                [functools.partial(branch, j, i, of_y) for j in range(len(passes))],
-            )
+            of_x, *of_slots[i] = self._switch(letters[i], differentiate, i, of_y)
             of_x.set_shape(of_y.shape)
             of_y = of_x
             free(stacks[i])
