@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import REPOSITORY
 from training.data.chunk_records import ChunkSettings
 from training.data.chunk_tokenizer import ChunkTokenizer, TokenizerSettings
 from training.data.corpus import Chunk, chunks, find_files
@@ -27,7 +28,6 @@ from training.data.manifest import DataManifest
 from training.data.shard_writing import plan_shards
 from training.data.worker_pool import Worker
 
-REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LVBERT_SHARED", REPOSITORY.parent / "shared"))
 SEQUENCE_LENGTH = 128
 BATCH = 16

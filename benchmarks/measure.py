@@ -4,10 +4,14 @@ import importlib.metadata
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "numpy")
 
 
@@ -72,3 +76,15 @@ def paired_ratio(
 ) -> float:
     """Returns the ratio of two medians measured in turn."""
     return times[part]["median"] / times[whole]["median"]
+
+
+def printed_in_new_process(code: str) -> list[str]:
+    """Returns the lines that Python code prints in a process of its own."""
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+    )
+    return output.stdout.splitlines()

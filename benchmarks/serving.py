@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_REPOSITORY = Path(__file__).resolve().parent.parent
-_BATCHING = _REPOSITORY / "serving" / "deploy" / "batching.config"
+from benchmarks.measure import REPOSITORY
+
+_BATCHING = REPOSITORY / "serving" / "deploy" / "batching.config"
 _PACKAGES = ("tensorflow", "tensorflow-text", "grpcio", "uvicorn", "h11")
 
 
@@ -67,7 +68,7 @@ def _server(model: Path, batching: bool) -> Iterator[dict[str, Any]]:
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(
-            command, cwd=_REPOSITORY, stdout=subprocess.PIPE, stderr=log, text=True
+            command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=log, text=True
         ) as process,
     ):
         try:
@@ -93,7 +94,7 @@ def _measure(
     runs = []
     for _ in range(arguments.repetitions):
         output = subprocess.run(
-            command, cwd=_REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
+            command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
         runs.append(json.loads(output.splitlines()[-1]))
     rates = [run["requests_per_second"] for run in runs]

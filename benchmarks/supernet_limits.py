@@ -6,8 +6,6 @@ The small size, dropout on. Every figure is a ratio of two measurements of one r
 import json
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import tensorflow as tf
 
 import lvbert_tf
 from benchmarks.encoder import matmul_flops_per_second
-from benchmarks.measure import milliseconds
+from benchmarks.measure import milliseconds, printed_in_new_process
 from benchmarks.search_supernet import prepared_data
 from benchmarks.supernet_step import (
     BATCH,
@@ -109,14 +107,7 @@ def _memory() -> dict[str, Any]:
 def _peak(kind: str) -> dict[str, float]:
     """Returns what `print_peak` prints in a new process."""
     code = f"from benchmarks.supernet_limits import print_peak; print_peak({kind!r})"
-    output = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).resolve().parent.parent,
-    )
-    result: dict[str, float] = json.loads(output.stdout.splitlines()[-1])
+    result: dict[str, float] = json.loads(printed_in_new_process(code)[-1])
     return result
 
 

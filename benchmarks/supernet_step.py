@@ -2,24 +2,18 @@
 
 import json
 import statistics
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import lvbert_tf
-from benchmarks.measure import milliseconds
+from benchmarks.measure import milliseconds, printed_in_new_process
 from lvbert_tf.optimization import AdamW
 from lvbert_tf.search.sampling import route
 
 BATCH, TOKENS, SLOTS, VOCABULARY = 16, 128, 19, 30522
-
-STARTED = time.perf_counter()
-"""When the command began, or had TensorFlow where that is known."""
 
 
 def make_batch(route_values: Any, step: int = 0) -> dict[str, Any]:
@@ -54,7 +48,7 @@ def run(paths: int = 7) -> dict[str, Any]:
     Each path in a process of its own: how the heap happens to lie moves a ratio by some
     per cent, and stays for the life of a process.
     """
-    measured = [_in_new_process(f"print_path({path})") for path in range(paths)]
+    measured = [_in_new_process("print_path", path) for path in range(paths)]
     ratios = [one["routed"] / one["static"] for one in measured]
     started = [one["seconds_to_first_step"] for one in measured]
     return {
@@ -63,7 +57,7 @@ def run(paths: int = 7) -> dict[str, Any]:
         "seconds_to_first_step_beyond_tensorflow": {
             "median": statistics.median(started),
             "all": started,
-            "mirrored_2": _in_new_process("print_mirrored()")["seconds_to_first_step"],
+            "mirrored_2": _in_new_process("print_mirrored")["seconds_to_first_step"],
         },
         "seconds_to_import_tensorflow": statistics.median(
             one["seconds_to_import_tensorflow"] for one in measured
@@ -71,36 +65,30 @@ def run(paths: int = 7) -> dict[str, Any]:
     }
 
 
-def _in_new_process(call: str) -> dict[str, Any]:
+def _in_new_process(function: str, *arguments: int) -> dict[str, Any]:
     """Returns what a function of this module prints, and the time until TensorFlow."""
-    code = (
+    call = f"{function}({''.join(f'{a}, ' for a in arguments)}imported)"
+    *_, figures, seconds = printed_in_new_process(
         "import time; start = time.perf_counter(); import tensorflow; "
         "imported = time.perf_counter(); import benchmarks.supernet_step as b; "
-        f"b.STARTED = imported; b.{call}; print(imported - start)"
+        f"b.{call}; print(imported - start)"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).resolve().parent.parent,
-    )
-    *_, figures, imported = output.stdout.splitlines()
-    return {**json.loads(figures), "seconds_to_import_tensorflow": float(imported)}
+    return {**json.loads(figures), "seconds_to_import_tensorflow": float(seconds)}
 
 
-def print_path(path: int) -> None:
+def print_path(path: int, imported: float) -> None:
     """Prints the milliseconds of a routed step and of the same path built statically.
 
     Args:
         path: step of the run whose route to take.
+        imported: `time.perf_counter()` when TensorFlow was there.
     """
     values = route(0, path, 24, 3)
     batch = make_batch(values, path)
     supernet = lvbert_tf.LVBertSupernet(VOCABULARY)
     routed = compiled(supernet)
     float(routed(batch)["loss"])
-    started = time.perf_counter() - STARTED
+    started = time.perf_counter() - imported
     static = compiled(supernet.extract("".join("csf"[v] for v in values)))
     times = milliseconds(
         {
@@ -120,8 +108,12 @@ def print_path(path: int) -> None:
     print(json.dumps(figures))
 
 
-def print_mirrored() -> None:
-    """Prints the seconds to the first step on two devices that share the processor."""
+def print_mirrored(imported: float) -> None:
+    """Prints the seconds to the first step on two devices that share the processor.
+
+    Args:
+        imported: `time.perf_counter()` when TensorFlow was there.
+    """
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, devices)
@@ -137,4 +129,4 @@ def print_mirrored() -> None:
         lambda: strategy.run(supernet.train_step, args=(batch,)), autograph=False
     )
     step()
-    print(json.dumps({"seconds_to_first_step": time.perf_counter() - STARTED}))
+    print(json.dumps({"seconds_to_first_step": time.perf_counter() - imported}))
