@@ -1,43 +1,22 @@
-"""LVBertTokenizer: the official ids in every engine, presets, graphs."""
+"""LVBertTokenizer: the official ids in every form, presets, graphs."""
 
 import json
-import lzma
-import unicodedata
 from pathlib import Path
 
 import keras
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 from lvbert_tf.vocabulary import (
     SPECIAL_TOKENS,
-    read_vocabulary,
     token_ids,
-    vocabulary_sha256,
 )
 from tests.lvbert_tf import official_tokenizer
+from tests.lvbert_tf.mini_vocabulary import GOLDEN, MINI, mini_tokenizer
 from tests.paths import require_shared
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "tokenizer"
-MINI = GOLDEN / "mini_vocab.txt"
-
-# The engines carry different Unicode versions. Characters that were assigned in 3.2
-# mean the same in all of them, save those whose category or case changed later; the
-# exhaustive test below lists those.
-OLD_UNICODE = unicodedata.ucd_3_2_0
-
-
-def _stable(character: str) -> bool:
-    category = OLD_UNICODE.category(character)
-    return category not in ("Cn", "Co", "Cs") and category == unicodedata.category(
-        character
-    )
-
-
-STABLE = [chr(code) for code in range(0x110000) if _stable(chr(code))]
 
 
 @pytest.fixture(scope="module", params=["lower", "cased"])
@@ -105,82 +84,10 @@ def test_damaged_official_vocabulary_gives_the_official_ids(case: str) -> None:
         assert encoded.ids == row["ids"], row["text"]
 
 
-def _agree(tokenizer: LVBertTokenizer, texts: list[str]) -> list[str]:
-    """Returns the texts on which graph, library and reference don't agree."""
-    vocabulary = token_ids(tokenizer.get_vocabulary())
-    strip = tokenizer.normalization.strip_accents
-    library = tokenizer.to_tokenizers()
-    return [
-        text
-        for text, graph in zip(texts, tokenizer(texts), strict=True)
-        if not (
-            graph
-            == library.encode(text, add_special_tokens=False).ids
-            == official_tokenizer.ids(text, vocabulary, tokenizer.lowercase, strip)
-        )
-    ]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.text(
-            st.sampled_from(STABLE)
-            | st.characters(max_codepoint=0x2FF, exclude_categories=("Cn", "Co", "Cs"))
-        ),
-        min_size=1,
-        max_size=8,
-    )
-)
-@example(["\u03a3\u039f\u03a6\u039f\u03a3 \u03a3 a\u03a3.\u03a3 \u03a3\u03a3"])
-@example(["a" * 200, "a" * 201, "\u00e9" * 201, "a\u00e9" * 101, "e\u0301" * 150])
-@example(["a" * 150 + "\u2014" + "b" * 150, "\u4e2d" * 300, "x\u3000" * 300])
-@example([f"{'e' * 100}\u0301{'f' * 100}", "\u1e9e\u0130\u0149"])
-def test_engines_agree_on_any_text(texts: list[str]) -> None:
-    for lowercase in (True, False):
-        tokenizer = _mini_tokenizer(lowercase)
-        assert _agree(tokenizer, texts) == []
-
-
-_cache: dict[bool, LVBertTokenizer] = {}
-
-
-def _mini_tokenizer(lowercase: bool) -> LVBertTokenizer:
-    if lowercase not in _cache:
-        _cache[lowercase] = LVBertTokenizer(
-            MINI, lowercase=lowercase, duplicates="last"
-        )
-    return _cache[lowercase]
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_engines_agree_on_every_character(lowercase: bool) -> None:
-    """Each stable character alone, inside a word and doubled.
-
-    The vocabulary has every single character, so that dropping, splitting and case
-    show in the ids.
-    """
-    pieces = dict.fromkeys(
-        piece
-        for character in STABLE
-        for shape in {character, character.lower()}
-        for base in {shape, unicodedata.normalize("NFD", shape)}
-        for one in base
-        if not unicodedata.category(one).startswith(("C", "Z"))
-        for piece in (one, f"##{one}")
-    )
-    tokenizer = LVBertTokenizer(
-        [*SPECIAL_TOKENS, *pieces], lowercase=lowercase, duplicates="last"
-    )
-    texts = [f"{one} a{one}b {one}{one}" for one in STABLE]
-    groups = [" ".join(texts[start : start + 64]) for start in range(0, len(texts), 64)]
-    assert _agree(tokenizer, groups) == []
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60))
 def test_undecodable_bytes_are_dropped(content: bytes) -> None:
-    tokenizer = _mini_tokenizer(True)
+    tokenizer = mini_tokenizer(True)
     sound = content.decode("utf-8", "ignore")
     found = tokenizer.tokenize(tf.constant([content]))
     assert found == tokenizer([sound])
@@ -341,57 +248,6 @@ def test_preset_round_trip(tmp_path: Path) -> None:
     assert loaded.end_token_id == loaded.sep_token_id == 3
 
 
-def test_vocabulary_sha256_is_that_of_the_file() -> None:
-    header = json.loads((GOLDEN / "mini_vocab_lower.json").read_text("utf-8"))
-    tokenizer = LVBertTokenizer(MINI, duplicates="last")
-    assert tokenizer.vocabulary_sha256 == header["vocab_sha256"]
-    assert tokenizer.vocabulary_size() == header["vocab_lines"]
-    assert vocabulary_sha256(read_vocabulary(MINI, "last")) == header["vocab_sha256"]
-
-
-def test_entries_that_text_cannot_produce_do_not_matter() -> None:
-    """Control characters in an entry crash the stock builder."""
-    vocabulary = [*SPECIAL_TOKENS, "a\x07b", "\ue000", "\ufffdx", "ab"]
-    tokenizer = LVBertTokenizer(vocabulary)
-    assert tokenizer(["a\x07b \ue000 " + "y" * 201]) == [[8, 1]]
-    assert tokenizer.id_to_token(5) == "a\x07b"
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["a", "b", "a"], "vocab.txt:8: the entry 'a' repeats line 6"),
-        (["a", "", "b"], "vocab.txt:7: the entry is blank"),
-        (["a\r"], "vocab.txt:6: the line ends with a carriage return"),
-        ([" a"], "vocab.txt:6: the entry has white space around"),
-    ],
-)
-def test_damaged_vocabulary_is_refused(
-    tmp_path: Path, lines: list[str], message: str
-) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_bytes("".join(f"{one}\n" for one in [*SPECIAL_TOKENS, *lines]).encode())
-    with pytest.raises(ValueError, match=message):
-        LVBertTokenizer(path)
-
-
-@pytest.mark.parametrize("missing", SPECIAL_TOKENS)
-def test_missing_special_token_is_named(tmp_path: Path, missing: str) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_text("".join(f"{one}\n" for one in SPECIAL_TOKENS if one != missing))
-    with pytest.raises(ValueError, match="is missing") as raised:
-        LVBertTokenizer(path)
-    assert missing in str(raised.value)
-    assert str(path) in str(raised.value)
-
-
-def test_undecodable_vocabulary_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_bytes("\n".join(SPECIAL_TOKENS).encode() + b"\n\xff\xfe\n")
-    with pytest.raises(ValueError, match=r"vocab\.txt:6: expected UTF-8"):
-        LVBertTokenizer(path)
-
-
 def test_ids_and_arguments_are_checked() -> None:
     tokenizer = LVBertTokenizer([*SPECIAL_TOKENS, "a"])
     with pytest.raises(ValueError, match=r"\[0, 5\]. Received: id=6"):
@@ -404,43 +260,3 @@ def test_ids_and_arguments_are_checked() -> None:
         LVBertTokenizer(dtype="float32")
     with pytest.raises(ValueError, match="duplicates='first'"):
         LVBertTokenizer([*SPECIAL_TOKENS], duplicates="first")  # type: ignore[arg-type]
-
-
-CORPORA = ("books_00", "us_speeches", "wiki_paragraphs", "wikitext2.valid")
-
-
-def _lines(name: str) -> list[str]:
-    found = [p for p in require_shared("data/corpus").glob(f"{name}*.xz")]
-    assert len(found) == 1
-    return lzma.decompress(found[0].read_bytes()).decode("utf-8").splitlines()
-
-
-def _disagreeing(lines: list[str], lowercase: bool) -> list[str]:
-    vocabulary = require_shared("data/vocab.bert-uncased.txt")
-    tokenizer = LVBertTokenizer(str(vocabulary), lowercase=lowercase)
-    library = tokenizer.to_tokenizers()
-    eager = library.encode_batch_fast(lines, add_special_tokens=False)
-    graph = tf.function(tokenizer.tokenize_strings, autograph=False)(
-        tf.constant(lines)
-    ).to_list()
-    return [
-        line
-        for line, ids, encoding in zip(lines, graph, eager, strict=True)
-        if ids != encoding.ids
-    ]
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_engines_agree_on_real_text(lowercase: bool) -> None:
-    for name in CORPORA:
-        lines = _lines(name)
-        assert _disagreeing(lines[:: max(1, len(lines) // 400)], lowercase) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*CORPORA, "wikitext2.test", "books_07"])
-def test_engines_agree_on_every_line_of_a_corpus(name: str) -> None:
-    lines = _lines(name)
-    assert len(lines) > 1000
-    assert _disagreeing(lines, lowercase=True) == []
-    assert _disagreeing(lines, lowercase=False) == []

@@ -1,92 +1,36 @@
-"""Preparation as a whole: what is in the shards, resume, workers, refusals."""
+"""Preparation as a whole: what is in the shards, workers, reports, refusals."""
 
 import json
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tensorflow as tf
 
 from command_line import CommandError, UsageError
-from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
-from tests.paths import REPOSITORY
-from training.data import corpus as corpus_module
-from training.data import preparation, worker_pool
+from lvbert_tf.vocabulary import SPECIAL_TOKENS
+from tests.training.data.preparations import (
+    WORDS,
+    prepare_options,
+    read_content,
+    read_records,
+    small_corpus,
+)
 from training.data.chunk_records import document_rank
 from training.data.corpus import CHUNK_BYTES
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
-from training.data.preparation import PrepareOptions, prepare
-from training.data.vocabulary_training import VocabularyOptions
-from training.data.worker_pool import Worker
+from training.data.preparation import prepare
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "examples"
-WORDS = [f"w{number}" for number in range(400)]
-
-
-@pytest.fixture
-def vocabulary(tmp_path: Path) -> Path:
-    path = tmp_path / "words.txt"
-    write_vocabulary(path, [*SPECIAL_TOKENS, *WORDS, "."])
-    return path
-
-
-def _corpus(tmp_path: Path, documents: int = 60, name: str = "corpus.txt") -> Path:
-    path = tmp_path / name
-    texts = []
-    for number in range(documents):
-        lines = [
-            " ".join(WORDS[(number * 7 + line * 3 + i) % 400] for i in range(5 + line))
-            + " ."
-            for line in range(1 + number % 9)
-        ]
-        texts.append("\n".join(lines))
-    path.write_text("\n\n".join(texts) + "\n")
-    return path
-
-
-def _options(
-    corpus: Path, output: Path, words: Path | None, **changes: Any
-) -> PrepareOptions:
-    values: dict[str, Any] = {
-        "inputs": [str(corpus)],
-        "output": output,
-        "vocabulary": words,
-        "examples": ExampleOptions(32),
-        "held_out": 0.2,
-        "workers": 1,
-    }
-    return PrepareOptions(**(values | changes))
-
-
-def _records(directory: Path, split: str) -> list[tuple[list[int], list[int]]]:
-    found = []
-    for shard in DataManifest.load(directory).split(split):
-        for raw in tf.data.TFRecordDataset(str(directory / shard.file)):
-            feature = tf.train.Example.FromString(raw.numpy()).features.feature
-            found.append(
-                tuple(
-                    list(feature[name].int64_list.value)
-                    for name in ("token_ids", "segment_ids")
-                )
-            )
-    return found  # type: ignore[return-value]
-
-
-def _content(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
 def test_nothing_is_lost_and_held_out_is_apart(
     tmp_path: Path, vocabulary: Path
 ) -> None:
-    corpus = _corpus(tmp_path)
+    corpus = small_corpus(tmp_path)
     output = tmp_path / "data"
-    result = prepare(_options(corpus, output, vocabulary))
+    result = prepare(prepare_options(corpus, output, vocabulary))
     documents = corpus.read_text().strip().split("\n\n")
     held = [d for d in documents if document_rank(d.encode()) < 0.2]
     assert 0 < len(held) < len(documents)
@@ -96,7 +40,7 @@ def test_nothing_is_lost_and_held_out_is_apart(
     }
     tokens = [*SPECIAL_TOKENS, *WORDS, "."]
     for split, words in expected.items():
-        records = _records(output, split)
+        records = read_records(output, split)
         found = Counter(tokens[one] for ids, _ in records for one in ids)
         specials = {name: found.pop(name) for name in ("[CLS]", "[SEP]")}
         assert found == words
@@ -129,7 +73,7 @@ def test_no_example_crosses_documents_unless_asked(
     for join in (False, True):
         output = tmp_path / f"data{join}"
         prepare(
-            _options(
+            prepare_options(
                 corpus,
                 output,
                 vocabulary,
@@ -139,7 +83,7 @@ def test_no_example_crosses_documents_unless_asked(
         )
         mixed = [
             bool({6, 7} & set(ids)) and bool({8, 9} & set(ids))
-            for ids, _ in _records(output, "train")
+            for ids, _ in read_records(output, "train")
         ]
         assert any(mixed) == join
 
@@ -154,7 +98,7 @@ def test_official_mode(tmp_path: Path, name: str) -> None:
     corpus.write_text("\n".join(golden["lines"]) + "\n")
     output = tmp_path / "data"
     prepare(
-        _options(
+        prepare_options(
             corpus,
             output,
             require_shared("data/vocab.lv-bert-repo-damaged.txt"),
@@ -172,21 +116,21 @@ def test_official_mode(tmp_path: Path, name: str) -> None:
     for example in golden["examples"]:
         real = sum(example["input_mask"])
         expected.append((example["input_ids"][:real], example["segment_ids"][:real]))
-    assert sorted(_records(output, "train")) == sorted(expected)
+    assert sorted(read_records(output, "train")) == sorted(expected)
 
 
 def test_workers_and_shards_do_not_change_the_data(
     tmp_path: Path, vocabulary: Path
 ) -> None:
     corpus = tmp_path / "big.txt"
-    text = _corpus(tmp_path, 300).read_text()
+    text = small_corpus(tmp_path, 300).read_text()
     with corpus.open("w") as file:
         for number in range(3 * CHUNK_BYTES // len(text)):
             file.write(f"w{number % 400}\n\n{text}\n")
     one, two = tmp_path / "one", tmp_path / "two"
-    prepare(_options(corpus, one, vocabulary, workers=1, shard_bytes=1 << 20))
-    prepare(_options(corpus, two, vocabulary, workers=2, shard_bytes=1 << 20))
-    assert _content(one) == _content(two)
+    prepare(prepare_options(corpus, one, vocabulary, workers=1, shard_bytes=1 << 20))
+    prepare(prepare_options(corpus, two, vocabulary, workers=2, shard_bytes=1 << 20))
+    assert read_content(one) == read_content(two)
     shards = DataManifest.load(one).split("train")
     assert len(shards) > 2
     assert [shard.file for shard in shards] == [
@@ -198,11 +142,11 @@ def test_workers_and_shards_do_not_change_the_data(
 
 
 def test_shuffle_is_global_and_seeded(tmp_path: Path, vocabulary: Path) -> None:
-    corpus = _corpus(tmp_path, 300)
+    corpus = small_corpus(tmp_path, 300)
     contents = {}
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        prepare(_options(corpus, tmp_path / name, vocabulary, seed=seed))
-        contents[name] = _records(tmp_path / name, "train")
+        prepare(prepare_options(corpus, tmp_path / name, vocabulary, seed=seed))
+        contents[name] = read_records(tmp_path / name, "train")
     assert contents["a"] == contents["b"]
     assert contents["a"] != contents["c"]
     # The first words of a document say where in the corpus it was: not in order.
@@ -210,193 +154,27 @@ def test_shuffle_is_global_and_seeded(tmp_path: Path, vocabulary: Path) -> None:
     assert order != sorted(order)
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing in the code may catch it."""
-
-
-@pytest.mark.parametrize("stage", ["vocabulary", "pieces", "shards", "index"])
-def test_killed_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
-) -> None:
-    monkeypatch.setattr(corpus_module, "CHUNK_BYTES", 100_000)
-    corpus = _corpus(tmp_path, 1500)
-    assert corpus.stat().st_size > 250_000
-    options = {
-        "vocabulary": None,
-        "training_vocabulary": VocabularyOptions(size=300),
-        "shard_bytes": 40_000,
-    }
-    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
-    prepare(_options(corpus, straight, tmp_path, **options))
-
-    calls: Counter[str] = Counter()
-
-    def counted(name: str, function: Any, last: int) -> Any:
-        def call(*arguments: Any) -> Any:
-            calls[name] += 1
-            if calls[name] > last:
-                raise Killed
-            return function(*arguments)
-
-        return call
-
-    with monkeypatch.context() as patched:
-        if stage == "vocabulary":
-            patched.setattr(preparation, "train_vocabulary", counted(stage, None, 0))
-        elif stage == "pieces":
-            make = Worker.make_piece
-            patched.setattr(Worker, "make_piece", counted(stage, make, 1))
-        elif stage == "shards":
-            write = Worker.make_shard
-            patched.setattr(Worker, "make_shard", counted(stage, write, 2))
-        else:
-            patched.setattr(preparation, "_write_index", counted(stage, None, 0))
-        with pytest.raises(Killed):
-            prepare(_options(corpus, resumed, tmp_path, **options))
-    assert not resumed.exists()
-    partial = tmp_path / ".resumed.partial"
-    kept = {
-        path: path.stat().st_mtime_ns
-        for path in partial.rglob("*")
-        if path.suffix in (".npz", ".tfrecord")
-    }
-    assert len(kept) >= {"vocabulary": 0, "pieces": 1, "shards": 4, "index": 4}[stage]
-    # What a kill in the middle of a write leaves.
-    pieces = partial / "pieces"
-    (pieces / "piece-0000000-0000001.train.tmp").write_bytes(b"half")
-    (pieces / "piece-0000000-0000001.tmp.npz").write_bytes(b"half")
-    (partial / "result" / "train-00000-of-00001.tfrecord.tmp").write_bytes(b"half")
-    written = []
-    original = worker_pool.write_piece
-    monkeypatch.setattr(
-        worker_pool,
-        "write_piece",
-        lambda table, piece: (written.append(table), original(table, piece)),
-    )
-    result = prepare(_options(corpus, resumed, tmp_path, **options))
-    assert result["resumed"]
-    assert not set(written) & set(kept)
-    assert _content(resumed) == _content(straight)
-    assert not partial.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("files", "count"),
-    [
-        ("pieces/*.train.tmp", 1),  # in the middle of a write, as likely as not
-        ("pieces/*.npz", 2),
-        ("pieces/*.npz", 8),
-        ("result/*.tfrecord*", 1),
-        ("result/*.tfrecord", 2),
-    ],
-)
-def test_kill_signal_leaves_nothing_running_and_a_rerun_goes_on(
-    tmp_path: Path, vocabulary: Path, files: str, count: int
-) -> None:
-    corpus = tmp_path / "big.txt"
-    text = _corpus(tmp_path, 300).read_text()
-    with corpus.open("w") as file:
-        for number in range(10 * CHUNK_BYTES // len(text)):
-            file.write(f"w{number % 400}\n\n{text}\n")
-    output = tmp_path / "killed"
-    command = [
-        *(sys.executable, "-m", "training", "prepare", "--input", str(corpus)),
-        *("--vocabulary", str(vocabulary), "--output", str(output)),
-        *("--workers", "2", "--held-out", "0.2", "--sequence-length", "32"),
-        *("--shard-megabytes", "4"),
-    ]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL)
-    partial = tmp_path / ".killed.partial"
-    deadline = time.monotonic() + 300
-    while len(list(partial.glob(files))) < count and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    children = _children(process.pid)
-    # Two workers, the process that they are forks of, and Python's own tracker.
-    assert len(children) == 4
-    process.kill()
-    process.wait()
-    while any(_is_running(child) for child in children):
-        assert time.monotonic() < deadline, children
-        time.sleep(0.1)
-    assert not output.exists()
-    options: dict[str, Any] = {"shard_bytes": 4 << 20}
-    result = prepare(_options(corpus, output, vocabulary, **options))
-    assert result["resumed"]
-    prepare(_options(corpus, tmp_path / "straight", vocabulary, **options))
-    assert _content(output) == _content(tmp_path / "straight")
-
-
-def _children(parent: int) -> list[int]:
-    """Returns the process ids of a process's children and of theirs."""
-    children = [
-        int(one)
-        for path in Path(f"/proc/{parent}/task").glob("*/children")
-        for one in path.read_text().split()
-    ]
-    return children + [one for child in children for one in _children(child)]
-
-
-def _is_running(process: int) -> bool:
-    try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return status.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def test_changed_options_start_anew(
-    tmp_path: Path, vocabulary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus = _corpus(tmp_path)
-    output = tmp_path / "data"
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "_write_index", _killed)
-        with pytest.raises(Killed):
-            prepare(_options(corpus, output, vocabulary, seed=1))
-    result = prepare(_options(corpus, output, vocabulary, seed=2))
-    assert not result["resumed"]
-    prepare(_options(corpus, tmp_path / "fresh", vocabulary, seed=2))
-    assert _content(output) == _content(tmp_path / "fresh")
-
-
-def _killed(*arguments: Any) -> None:
-    raise Killed
-
-
 def test_non_empty_output_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
     """D13."""
-    corpus = _corpus(tmp_path)
+    corpus = small_corpus(tmp_path)
     output = tmp_path / "data"
     output.mkdir()
     (output / "precious").write_text("keep me")
     with pytest.raises(UsageError, match="the folder isn't empty"):
-        prepare(_options(corpus, output, vocabulary))
-    assert _content(output) == {"precious": b"keep me"}
+        prepare(prepare_options(corpus, output, vocabulary))
+    assert read_content(output) == {"precious": b"keep me"}
     # A failing run with --overwrite leaves it, too.
     with pytest.raises(UsageError, match="no such file"):
-        prepare(_options(tmp_path / "none", output, vocabulary, overwrite=True))
-    assert _content(output) == {"precious": b"keep me"}
-    prepare(_options(corpus, output, vocabulary, overwrite=True))
-    assert "precious" not in _content(output)
+        prepare(prepare_options(tmp_path / "none", output, vocabulary, overwrite=True))
+    assert read_content(output) == {"precious": b"keep me"}
+    prepare(prepare_options(corpus, output, vocabulary, overwrite=True))
+    assert "precious" not in read_content(output)
     DataManifest.load(output).verify()
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UsageError, match="it is a file"):
-        prepare(_options(corpus, file, vocabulary))
+        prepare(prepare_options(corpus, file, vocabulary))
     assert not list(tmp_path.glob(".*partial"))
-
-
-def test_two_processes_do_not_write_one_output(
-    tmp_path: Path, vocabulary: Path
-) -> None:
-    from training.data.work_folder import WorkFolder
-
-    folder = WorkFolder(tmp_path / "data", overwrite=False)
-    with pytest.raises(UsageError, match="another process"):
-        prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary))
-    folder.discard()
 
 
 @pytest.mark.parametrize(
@@ -414,7 +192,9 @@ def test_empty_corpus(
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(content)
     with pytest.raises(UsageError, match="corpus is empty|no word"):
-        prepare(_options(corpus, tmp_path / "data", vocabulary if given else None))
+        prepare(
+            prepare_options(corpus, tmp_path / "data", vocabulary if given else None)
+        )
     assert not (tmp_path / "data").exists()
     assert not list(tmp_path.glob(".*partial"))
 
@@ -422,7 +202,9 @@ def test_empty_corpus(
 def test_odd_text_is_counted(tmp_path: Path, vocabulary: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"w1 \xff\xfe w2\0\n\n\x07\n\nw3 zzz\x01\n")
-    result = prepare(_options(corpus, tmp_path / "data", vocabulary, held_out=0.0))
+    result = prepare(
+        prepare_options(corpus, tmp_path / "data", vocabulary, held_out=0.0)
+    )
     assert result["undecodable_bytes"] == 2
     assert result["nul_characters"] == 1
     assert result["control_characters"] == 2
@@ -436,7 +218,9 @@ def test_report(tmp_path: Path, vocabulary: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     texts = ["w1 w2 w3", "w1  w2\nw3", "W4 na\u00efve zzz zzz", "zzz " * 9, "w5"]
     corpus.write_text("\n\n".join(texts))
-    result = prepare(_options(corpus, tmp_path / "data", vocabulary, held_out=0.0))
+    result = prepare(
+        prepare_options(corpus, tmp_path / "data", vocabulary, held_out=0.0)
+    )
     report = json.loads((tmp_path / "data" / "report.json").read_text())
     assert report["documents"] == 5
     assert report["duplicate_documents"] == result["duplicate_documents"] == 1
@@ -459,7 +243,7 @@ def test_report(tmp_path: Path, vocabulary: Path) -> None:
 
 def test_damaged_data_is_named(tmp_path: Path, vocabulary: Path) -> None:
     output = tmp_path / "data"
-    prepare(_options(_corpus(tmp_path), output, vocabulary))
+    prepare(prepare_options(small_corpus(tmp_path), output, vocabulary))
     manifest = DataManifest.load(output)
     shard = output / manifest.split("train")[0].file
     content = bytearray(shard.read_bytes())
@@ -495,10 +279,18 @@ def test_options_are_checked(
     tmp_path: Path, vocabulary: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary, **changes))
+        prepare(
+            prepare_options(
+                small_corpus(tmp_path), tmp_path / "data", vocabulary, **changes
+            )
+        )
 
 
 def test_manifest_gives_the_tokenizer(tmp_path: Path, vocabulary: Path) -> None:
-    prepare(_options(_corpus(tmp_path), tmp_path / "data", vocabulary, lowercase=False))
+    prepare(
+        prepare_options(
+            small_corpus(tmp_path), tmp_path / "data", vocabulary, lowercase=False
+        )
+    )
     tokenizer = DataManifest.load(tmp_path / "data").tokenizer()
     assert tokenizer(["w1 W1"]) == [[6, 1]]
