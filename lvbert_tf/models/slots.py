@@ -4,8 +4,9 @@ Slots are a list of tensors whose length does not depend on the letter, so that 
 letter can be data. There are two layouts, with the same results.
 """
 
+import abc
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,28 +17,8 @@ Shapes = Sequence[Sequence[tf.TensorShape]]
 """The shapes of each letter's weights."""
 
 
-class SlotLayout(Protocol):
-    """What both layouts offer; `letter` is an index, known while tracing."""
-
-    @property
-    def specs(self) -> list[tf.TensorSpec]:
-        """The slots' dtypes, and their shapes as far as they are known."""
-
-    def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
-        """Returns slots that hold the weights of the letter (int32 scalar tensor)."""
-
-    def of_letter(self, letter: int, slots: Slots) -> list[Any]:
-        """Returns what `slots` hold of a letter, with its shapes."""
-
-    def filled(self, letter: int, values: Sequence[Any]) -> Slots:
-        """Returns slots that hold `values`, one for each weight of the letter."""
-
-
-class SharedSlots:
-    """As many slots as the letter with most weights has; each fills the first ones.
-
-    Their shapes are open, and those that a letter leaves over are empty. Only the
-    sampled letter is read, and has gradients.
+class SlotLayout(abc.ABC):
+    """What both layouts offer; a `letter` is an index, known while tracing or not.
 
     Args:
         shapes: of each letter's weights.
@@ -47,7 +28,31 @@ class SharedSlots:
     def __init__(self, shapes: Shapes, dtype: Any) -> None:
         self._shapes = shapes
         self._dtype = tf.as_dtype(dtype)
-        self._count = max(map(len, shapes))
+
+    @property
+    @abc.abstractmethod
+    def specs(self) -> list[tf.TensorSpec]:
+        """The slots' dtypes, and their shapes as far as they are known."""
+
+    @abc.abstractmethod
+    def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
+        """Returns slots that hold the weights of the letter, an int32 scalar tensor."""
+
+    @abc.abstractmethod
+    def of_letter(self, letter: int, slots: Slots) -> list[Any]:
+        """Returns what `slots` hold of a letter, with its shapes."""
+
+    @abc.abstractmethod
+    def filled(self, letter: int, values: Sequence[Any]) -> Slots:
+        """Returns slots that hold `values`, one for each weight of the letter."""
+
+
+class SharedSlots(SlotLayout):
+    """As many slots as the letter with most weights has; each fills the first ones.
+
+    Their shapes are open, and those that a letter leaves over are empty. Only the
+    sampled letter is read, and has gradients.
+    """
 
     @property
     def specs(self) -> list[tf.TensorSpec]:
@@ -55,7 +60,7 @@ class SharedSlots:
         return [tf.TensorSpec(None, self._dtype)] * self._count
 
     def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
-        """Returns slots that hold the weights of the letter (int32 scalar tensor)."""
+        """Returns slots that hold the weights of the letter, and nothing else."""
 
         def branch(j: int) -> Callable[[], Slots]:
             return lambda: self.filled(j, [v.read_value() for v in weights[j]])
@@ -64,7 +69,7 @@ class SharedSlots:
         return slots
 
     def of_letter(self, letter: int, slots: Slots) -> list[Any]:
-        """Returns what `slots` hold of a letter, with its shapes."""
+        """Returns the first slots, with the letter's shapes."""
         # With its shape known TensorFlow can join operations on a tensor.
         return [
             tf.ensure_shape(slot, shape)
@@ -72,25 +77,21 @@ class SharedSlots:
         ]
 
     def filled(self, letter: int, values: Sequence[Any]) -> Slots:
-        """Returns slots that hold `values`, one for each weight of the letter."""
+        """Returns `values`, then empty slots."""
         left_over = self._count - len(self._shapes[letter])
         return [*values, *[tf.zeros((0,), self._dtype)] * left_over]
 
+    @property
+    def _count(self) -> int:
+        return max(map(len, self._shapes))
 
-class SeparateSlots:
+
+class SeparateSlots(SlotLayout):
     """One slot for each weight of each letter, in order.
 
     All shapes are fixed, as XLA and with it a TPU need them, for the price of zeros as
     gradients of the letters that were not sampled.
-
-    Args:
-        shapes: of each letter's weights.
-        dtype: of all of them.
     """
-
-    def __init__(self, shapes: Shapes, dtype: Any) -> None:
-        self._shapes = shapes
-        self._dtype = tf.as_dtype(dtype)
 
     @property
     def specs(self) -> list[tf.TensorSpec]:
@@ -106,7 +107,7 @@ class SeparateSlots:
         return [v.read_value() for of_letter in weights for v in of_letter]
 
     def of_letter(self, letter: int, slots: Slots) -> list[Any]:
-        """Returns what `slots` hold of a letter."""
+        """Returns the letter's own slots."""
         start = sum(map(len, self._shapes[:letter]))
         return slots[start : start + len(self._shapes[letter])]
 
