@@ -23,7 +23,7 @@ ROWS = 16
 
 
 class RecordedRows:
-    """A `training.scoring.RowScorer` that looks everything up."""
+    """A `training.scoring.score.RowScorer` that looks everything up."""
 
     identity = "recorded"
 
@@ -61,7 +61,7 @@ def run(searches: int = SEARCHES, first_seed: int = FIRST_SEED) -> dict[str, Any
     """Searches with every seed twice and compares the top ten."""
     from lvbert_tf.search.evolution import EvolutionSearch
     from lvbert_tf.search.space import SearchSpace
-    from training.racing import MIN_ROWS, RacingScorer, Z
+    from training.scoring.racing import MIN_ROWS, RacingScorer, Z
 
     table = RecordedRows()
     accuracies = table.accuracies()
@@ -111,12 +111,12 @@ def record(supernet: Path, data: Path, examples: int, file: Path = TABLE) -> Non
     """Scores every architecture of a supernet of few layers, and writes the table."""
     import dataclasses
 
-    from training import supernet as stage
-    from training.distribution import set_up
-    from training.supernet_scorer import SupernetScorer
+    from training.pretraining import trained_supernet
+    from training.run.devices import set_up
+    from training.scoring.supernet_scorer import SupernetScorer
 
     set_up()
-    trained = stage.load(supernet)
+    trained = trained_supernet.load(supernet)
     scorer = SupernetScorer(
         trained,
         dataclasses.replace(

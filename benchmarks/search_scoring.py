@@ -61,15 +61,15 @@ def run() -> dict[str, Any]:
     """Searches, and compares candidates per minute."""
     from lvbert_tf.search.evolution import EvolutionSearch
     from lvbert_tf.search.space import SearchSpace
-    from training import supernet
-    from training.distribution import set_up
-    from training.search_log import SearchLog
-    from training.search_loop import search_on
-    from training.supernet_scorer import SupernetScorer
+    from training.pretraining import trained_supernet
+    from training.run.devices import set_up
+    from training.scoring.supernet_scorer import SupernetScorer
+    from training.search.log import SearchLog
+    from training.search.loop import search_on
 
     run_dir, data = supernet_and_data()
     set_up()
-    trained = supernet.load(run_dir)
+    trained = trained_supernet.load(run_dir)
     held_out = dataclasses.replace(
         trained.settings.data,
         directory=str(data),

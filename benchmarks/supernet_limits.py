@@ -147,9 +147,9 @@ def _input(step: Any) -> dict[str, Any]:
 
     Both take turns, and both see the same route every time.
     """
-    from training.batches import training_batches
-    from training.distribution import Distribution
-    from training.experiment import Data
+    from training.loop.batches import training_batches
+    from training.run.devices import Distribution
+    from training.run.options import Data
 
     data = Data(directory=str(prepared_data()), sequence_length=TOKENS)
     batches = training_batches(

@@ -6,35 +6,46 @@ from command_line import Command, run_application
 
 COMMANDS = {
     "prepare": Command(
-        "training.prepare", "turn text files into a vocabulary and training records"
+        "training.commands.prepare",
+        "turn text files into a vocabulary and training records",
     ),
     "supernet": Command(
-        "training.supernet", "train the weight-sharing supernet, one random path a step"
+        "training.commands.supernet",
+        "train the weight-sharing supernet, one random path a step",
     ),
     "search": Command(
-        "training.search", "search the supernet for the best architecture"
+        "training.commands.search", "search the supernet for the best architecture"
     ),
     "extract": Command(
-        "training.extract", "take one architecture out of a supernet as a model"
+        "training.commands.extract",
+        "take one architecture out of a supernet as a model",
     ),
     "evaluate": Command(
-        "training.evaluate", "score architectures with a supernet's inherited weights"
+        "training.commands.evaluate",
+        "score architectures with a supernet's inherited weights",
     ),
     "rank-check": Command(
-        "training.rank_check", "compare inherited accuracy with trainings from scratch"
+        "training.commands.rank_check",
+        "compare inherited accuracy with trainings from scratch",
     ),
     "random-baseline": Command(
-        "training.random_baseline", "train random architectures and take the best"
+        "training.commands.random_baseline",
+        "train random architectures and take the best",
     ),
     "latency": Command(
-        "training.latency", "measure what a layer of each type costs on this machine"
+        "training.commands.latency",
+        "measure what a layer of each type costs on this machine",
     ),
     "pretrain": Command(
-        "training.pretrain", "pretrain one architecture (ELECTRA or masked LM)"
+        "training.commands.pretrain",
+        "pretrain one architecture (ELECTRA or masked LM)",
     ),
-    "finetune": Command("training.finetune", "fine-tune a pretrained model on a task"),
+    "finetune": Command(
+        "training.commands.finetune", "fine-tune a pretrained model on a task"
+    ),
     "quickstart": Command(
-        "training.quickstart", "the whole journey, from raw text to served answers"
+        "training.commands.quickstart",
+        "the whole journey, from raw text to served answers",
     ),
 }
 

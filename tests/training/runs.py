@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from training import experiment
+from training.pretraining import experiment
 
 SUPERNET = ["model.num_layers=3"]
 PRETRAIN = ["model.architecture=csf"]

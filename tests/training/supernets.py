@@ -19,12 +19,12 @@ def make_supernet_run(
     """
     import tensorflow as tf
 
-    from training import experiment, supernet
-    from training.batches import data_identity
-    from training.checkpoint_variables import by_path
     from training.data.manifest import DataManifest
-    from training.run_directory import RunDirectory
-    from training.stage import compile_model
+    from training.loop.batches import data_identity
+    from training.loop.checkpoint_variables import by_path
+    from training.pretraining import experiment, trained_supernet
+    from training.pretraining.stage import compile_model
+    from training.run.directory import RunDirectory
 
     settings = experiment.load_supernet(
         None,
@@ -44,7 +44,7 @@ def make_supernet_run(
     )
     manifest = DataManifest.load(data)
     table_size = manifest.vocabulary_size
-    model = supernet.build(settings.model, table_size)
+    model = trained_supernet.build(settings.model, table_size)
     generator = np.random.default_rng(0)
     for variable in model.trainable_variables:
         if len(variable.shape) > 1:  # a wide bias would decide every prediction

@@ -18,9 +18,9 @@ from training.data.beam_files import (
 )
 from training.data.chunk_records import ChunkSettings
 from training.data.corpus import Source, grouped
-from training.data.corpus_report import Observations
 from training.data.engine import Folder, Outcome
 from training.data.manifest import SPLITS, Shard
+from training.data.observations import Observations
 from training.data.pieces import entries
 from training.data.prepare_options import PrepareOptions
 from training.data.sources import find_sources

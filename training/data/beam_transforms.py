@@ -16,7 +16,7 @@ import apache_beam as beam
 from training.data.beam_files import upload, write_remote
 from training.data.chunk_records import ChunkSettings, ChunkWorker
 from training.data.corpus import Chunk, Source, group_chunks
-from training.data.corpus_report import Observations
+from training.data.observations import Observations
 from training.data.pieces import PieceSplit, pack_entries
 from training.data.shard_writing import ShardJob, shard_count, write_records
 from training.data.vocabulary_training import DocumentSample

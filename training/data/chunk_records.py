@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from training.data.chunk_tokenizer import ChunkTokenizer, TokenizerSettings
 from training.data.corpus import Chunk
-from training.data.corpus_report import ChunkObservations
 from training.data.examples import ExampleOptions, lossless_spans, official_spans
 from training.data.manifest import SPLITS
+from training.data.observations import ChunkObservations
 from training.data.pieces import Piece, sorted_split
 from training.data.record_format import encode_examples, lay_out, mix_keys
 from training.data.text_anomalies import clean_documents

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from training.data.chunk_records import ChunkSettings
 from training.data.corpus import Source
-from training.data.corpus_report import Observations
 from training.data.manifest import Shard
+from training.data.observations import Observations
 
 
 @dataclass(frozen=True)

@@ -143,16 +143,6 @@ class DataManifest:
         }
         return {self.vocabulary_path: self.vocabulary_sha256, **expected}
 
-    def verify(self) -> None:
-        """Reads every file and compares it with its checksum.
-
-        Raises:
-            CommandError: naming each file that differs.
-        """
-        from training.data.verification import Verification
-
-        Verification(list(self.expected_sha256().items())).wait()
-
 
 def file_sha256(path: Path) -> str:
     """Returns the hexadecimal sha256 of a file's bytes."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from training.data.chunk_records import ChunkSettings
 from training.data.corpus import Chunk, Source, chunks
-from training.data.corpus_report import Observations, count_duplicates
 from training.data.engine import Folder, Outcome
+from training.data.observations import Observations, count_duplicates
 from training.data.pieces import all_tables, piece_table, read_piece_summary
 from training.data.prepare_options import PrepareOptions
 from training.data.shard_writing import plan_shards
@@ -16,7 +16,7 @@ from training.data.vocabulary_training import DocumentSample
 from training.data.work_folder import WorkFolder
 from training.data.worker_pool import Pool, Worker, worker_pool
 from training.data.worker_server import number_of_workers
-from training.progress import Progress
+from training.run.progress import Progress
 
 _MEGABYTE = 1_000_000
 

@@ -110,3 +110,12 @@ def ensure_verified(data_dir: str | Path, split: str) -> None:
         CommandError: naming each damaged file.
     """
     start_verification(data_dir, split).wait()
+
+
+def verify(manifest: DataManifest) -> None:
+    """Reads every file of a data directory and compares it with its checksum.
+
+    Raises:
+        CommandError: naming each file that differs.
+    """
+    Verification(list(manifest.expected_sha256().items())).wait()

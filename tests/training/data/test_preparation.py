@@ -21,6 +21,7 @@ from training.data.corpus import CHUNK_BYTES
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.preparation import prepare
+from training.data.verification import verify
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "examples"
 
@@ -52,7 +53,7 @@ def test_nothing_is_lost_and_held_out_is_apart(
             assert ids[-1] == 3
             assert segments == sorted(segments)
     manifest = DataManifest.load(output)
-    manifest.verify()
+    verify(manifest)
     assert result["documents"] == len(documents)
     assert result["held_out_documents"] == len(held)
     assert result["examples"] == manifest.num_examples("train")
@@ -169,7 +170,7 @@ def test_non_empty_output_is_left_alone(tmp_path: Path, vocabulary: Path) -> Non
     assert read_content(output) == {"precious": b"keep me"}
     prepare(prepare_options(corpus, output, vocabulary, overwrite=True))
     assert "precious" not in read_content(output)
-    DataManifest.load(output).verify()
+    verify(DataManifest.load(output))
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UsageError, match="it is a file"):
@@ -250,7 +251,7 @@ def test_damaged_data_is_named(tmp_path: Path, vocabulary: Path) -> None:
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
     with pytest.raises(CommandError, match=shard.name):
-        manifest.verify()
+        verify(manifest)
     shard.write_bytes(content[:-5])
     with pytest.raises(
         UsageError, match=f"{shard.name}: expected {len(content)} bytes"

@@ -12,7 +12,7 @@ from training.data import verification
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.preparation import PrepareOptions, prepare
-from training.data.verification import ensure_verified, start_verification
+from training.data.verification import ensure_verified, start_verification, verify
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def _damage(path: Path) -> None:
 def test_sound_data_passes(data: Path) -> None:
     ensure_verified(data, "train")
     ensure_verified(data, "held_out")
-    DataManifest.load(data).verify()
+    verify(DataManifest.load(data))
 
 
 def test_every_damaged_file_is_named(data: Path) -> None:
@@ -68,7 +68,7 @@ def test_every_damaged_file_is_named(data: Path) -> None:
     assert f"{data / first.file} (expected sha256 {first.sha256}" in message
     assert f"{data / last.file} (" in message
     with pytest.raises(CommandError):
-        manifest.verify()
+        verify(manifest)
 
 
 def test_vocabulary_counts(data: Path) -> None:
@@ -113,9 +113,9 @@ def test_start_does_not_wait(data: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_batches_refuse_damaged_data(data: Path) -> None:
     """The seam through which supernet, pretrain, search and evaluate get batches."""
-    from training.batches import held_out_batches, training_batches
-    from training.distribution import Distribution
-    from training.experiment import Data
+    from training.loop.batches import held_out_batches, training_batches
+    from training.run.devices import Distribution
+    from training.run.options import Data
 
     class One:
         num_workers = 1

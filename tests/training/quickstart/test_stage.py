@@ -1,0 +1,144 @@
+"""The quickstart: finished stages are kept, interrupted ones go on, the verdict."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import CommandError, UsageError
+from tests.paths import REPOSITORY
+from training.data.labelled import LabelledText, read_labelled, write_labelled
+from training.quickstart import experiment as quickstart_experiment
+from training.quickstart import stage as quickstart
+from training.quickstart import stages as quickstart_stages
+from training.quickstart.data import gather
+from training.quickstart.summary import print_summary, summarize
+
+RESULTS: Mapping[str, Mapping[str, Any]] = {
+    "data": {"corpus": "9 texts", "seconds": 1.0},
+    "search": {"best": {"architecture": "csf", "accuracy": 0.25}, "seconds": 2.5},
+    "finetune": {"median": 0.75, "majority": 0.5, "model": "m", "seconds": 3.0},
+    "export": {
+        "saved_model": {"path": "s", "max_abs_difference": 1e-7},
+        "onnx": {"path": "o", "max_abs_difference": 2e-7},
+        "seconds": 1.0,
+    },
+    "serve": {"answers": [{"text": "fine", "label": "good"}], "seconds": 1.0},
+}
+
+
+def config(*overrides: str) -> quickstart_experiment.QuickstartExperiment:
+    return quickstart_experiment.load(None, list(overrides), gflops=150.0)
+
+
+def test_finished_stages_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def stage(name: str) -> quickstart_stages.Stage:
+        def run(quickstart: Any, folder: Path) -> Mapping[str, Any]:
+            calls.append(name)
+            if name == "finetune" and calls.count(name) == 1:
+                raise CommandError("killed")
+            return {key: v for key, v in RESULTS[name].items() if key != "seconds"}
+
+        return run
+
+    stages = {name: stage(name) for name in RESULTS}
+    monkeypatch.setattr(quickstart_stages, "STAGES", stages)
+    with pytest.raises(CommandError, match="killed"):
+        quickstart.run(config(), tmp_path)
+    result = quickstart.run(config(), tmp_path)
+    assert calls == ["data", "search", "finetune", "finetune", "export", "serve"]
+    assert result["passed"] is True
+    assert result["architecture"] == "csf"
+    assert set(result["stages"]) == set(RESULTS)
+    assert str(tmp_path / "figures" / "architecture.png") in result["pictures"]
+    assert quickstart.run(config(), tmp_path) == result
+    assert len(calls) == 6
+    with pytest.raises(UsageError, match=r"run\.minutes: 6\.5 there, 3\.0 asked"):
+        quickstart.run(config("run.minutes=3"), tmp_path)
+
+
+def test_the_verdict_needs_ten_points(tmp_path: Path) -> None:
+    results = {name: dict(result) for name, result in RESULTS.items()}
+    results["finetune"]["median"] = 0.59
+    summary = summarize(results, tmp_path)
+    assert summary["passed"] is False
+    stream = io.StringIO()
+    print_summary(summary, stream)
+    shown = stream.getvalue()
+    assert "DOES NOT BEAT" in shown
+    assert "label good: fine" in shown
+    assert "search           2  best csf 0.25" in shown
+
+
+def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:
+    base = config()
+    assert base.scaled(500) == 500
+    assert config("run.minutes=13").scaled(500) == 1000
+    assert config("run.gflops=30").scaled(500) == 100
+    assert config("run.gflops=0.01").scaled(500, least=20) == 20
+    supernet = quickstart_experiment.supernet_of(base, tmp_path)
+    assert supernet.run.steps == base.supernet.steps
+    assert quickstart.measure_gflops(0.05) > 0
+
+
+def labelled(path: Path, count: int = 400) -> Path:
+    """Writes reviews of a made-up kind: two classes with words of their own."""
+    draw = np.random.default_rng(3)
+    words = {"bad": ["dull", "weak", "poor"], "good": ["fine", "warm", "bright"]}
+    common = [f"{a}{b}" for a in ("ka", "lo", "mi", "nu") for b in ("ra", "so", "ti")]
+    rows = []
+    for number in range(count):
+        label = ("bad", "good")[number % 2]
+        text = [*draw.choice(common, 12), *draw.choice(words[label], 4)]
+        draw.shuffle(text)
+        rows.append(LabelledText(" ".join(text), label))
+    write_labelled(path, rows)
+    return path
+
+
+def test_held_out_texts_stay_out_of_the_corpus(tmp_path: Path) -> None:
+    file = labelled(tmp_path / "own.tsv")
+    corpus = tmp_path / "own.txt"
+    corpus.write_text("some text\n")
+    both = config(f"data.labelled={file}", f"data.corpus={corpus}")
+    gather(both, tmp_path)
+    train = read_labelled(tmp_path / "labelled" / "train.tsv")
+    dev = read_labelled(tmp_path / "labelled" / "dev.tsv")
+    assert len(train) + len(dev) == 400
+    assert not {row.text for row in train} & {row.text for row in dev}
+    assert {row.label for row in dev} == {"bad", "good"}
+    assert not (tmp_path / "corpus.txt").exists()
+    assert len(json.loads((tmp_path / "ask.json").read_text())) == 4
+
+
+@pytest.mark.slow
+def test_the_whole_journey_on_made_up_reviews(tmp_path: Path) -> None:
+    file = labelled(tmp_path / "own.tsv", count=2000)
+    corpus = tmp_path / "own.txt"
+    texts = [row.text for row in read_labelled(file)]
+    corpus.write_text("\n\n".join(texts) + "\n")
+    command = [sys.executable, "-m", "training", "quickstart"]
+    command += ["--run-dir", str(tmp_path / "run"), "--minutes", "0.5"]
+    command += ["--labelled", str(file), "--corpus", str(corpus)]
+    command += ["--set", "data.vocabulary_size=200", "--set", "model.num_layers=4"]
+    command += ["--set", "finetune.epochs=4"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False
+    )
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 0
+    assert result["passed"] is True
+    assert set(result["stages"]) == set(quickstart_stages.STAGES)
+    assert len(result["answers"]) == 4
+    for picture in result["pictures"]:
+        assert Path(picture).exists()

@@ -1,0 +1,151 @@
+"""The commands ``rank-check`` and ``random-baseline``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import UsageError
+from tests.training.supernets import make_supernet_run
+from training import __main__ as application
+from training.scoring.random_architectures import draw_architectures, letter_sets
+
+
+def command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str
+) -> tuple[int, Any, str]:
+    monkeypatch.setattr("sys.argv", ["training", *words])
+    status = application.main()
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    return status, json.loads(lines[-1]) if lines else None, captured.err
+
+
+@pytest.fixture(scope="module")
+def supernets(
+    tmp_path_factory: pytest.TempPathFactory, tiny_data: Path
+) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("supernets")
+    first = make_supernet_run(folder / "first", tiny_data)
+    return first, make_supernet_run(folder / "second", tiny_data)
+
+
+def test_which_architectures_are_drawn() -> None:
+    assert letter_sets("", "csf") == ["csf", "cs", "cf", "sf"]
+    assert letter_sets("", "sf") == ["sf"]
+    assert letter_sets("cs,f", "csf") == ["cs", "f"]
+    with pytest.raises(UsageError, match="different letters of 'csf', found 'cq'"):
+        letter_sets("cs,cq", "csf")
+    drawn = draw_architectures(["csf", "cs", "cf", "sf"], 12, 12, seed=0)
+    assert len({name for name, _ in drawn}) == 12
+    sets = [letters for _, letters in drawn]
+    assert [sets.count(s) for s in ("csf", "cs", "cf", "sf")] == [6, 2, 2, 2]
+    assert all(set(name) <= set(letters) for name, letters in drawn)
+    assert drawn == draw_architectures(["csf", "cs", "cf", "sf"], 12, 12, seed=0)
+    assert drawn != draw_architectures(["csf", "cs", "cf", "sf"], 12, 12, seed=1)
+    with pytest.raises(UsageError, match="2 layers of 's' do not have so many"):
+        draw_architectures(["s"], 2, 3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--architectures", "1"), "--architectures must be at least 2"),
+        (("--steps", "0"), "--steps must be at least 1"),
+        (("--letter-sets", "xy"), "different letters of 'csf'"),
+        (("--examples", "-1"), "must be 0 or more"),
+        (("--second-supernet", "/nowhere"), "--second-supernet /nowhere: expected"),
+    ],
+)
+def test_wrong_usage(
+    tmp_path: Path,
+    supernets: tuple[Path, Path],
+    tiny_data: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    words = ("rank-check", "--supernet", str(supernets[0]), "--data", str(tiny_data))
+    status, result, errors = command(
+        capsys, monkeypatch, *words, "--steps", "2", *options
+    )
+    assert status == 2
+    assert result is None
+    assert message in errors
+    status, _, errors = command(
+        *(capsys, monkeypatch, "random-baseline", "--run-dir", str(tmp_path / "x"))
+    )
+    assert status == 2
+    assert "expected either --supernet or --config" in errors
+
+
+@pytest.mark.slow
+def test_rank_check_of_the_command_s11(
+    tmp_path: Path,
+    supernets: tuple[Path, Path],
+    tiny_data: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = (
+        *("rank-check", "--supernet", str(supernets[0]), "--data", str(tiny_data)),
+        *("--second-supernet", str(supernets[1]), "--run-dir", str(tmp_path / "run")),
+        *("--architectures", "4", "--steps", "6", "--batch-size", "4"),
+        *("--learning-rate", "0.01"),
+    )
+    status, result, errors = command(capsys, monkeypatch, *words)
+    assert status == 0, errors
+    assert result["n"] == 4
+    for name in ("kendall_tau", "spearman", "noise_ceiling", "baselines", "interval"):
+        assert name in result
+    assert set(result["baselines"]) == {
+        *("params", "flops", "count_c", "count_s", "count_f")
+    }
+    assert -1.0 <= result["supernet_agreement"]["kendall_tau"] <= 1.0
+    assert all(len(one["own_accuracy"]) == 2 for one in result["architectures"])
+    # The same records and masks as `evaluate`
+    from lvbert_tf import Architecture
+    from training.scoring import evaluate
+
+    first = result["architectures"][0]
+    (scored,) = evaluate.run(
+        supernets[0], str(tiny_data), [Architecture(first["architecture"])]
+    )["results"]
+    assert scored["accuracy"] == first["inherited_accuracy"]
+    # Again: nothing is trained anew
+    assert command(capsys, monkeypatch, *words)[1] == result
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["mlm", "electra"])
+def test_random_baseline(
+    tmp_path: Path,
+    supernets: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    objective: str,
+) -> None:
+    words = (
+        *("random-baseline", "--supernet", str(supernets[0]), "--objective", objective),
+        *(
+            "--run-dir",
+            str(tmp_path / "run"),
+            "--architectures",
+            "2",
+            "--letters",
+            "cs",
+        ),
+        *("--steps", "4", "--batch-size", "4"),
+    )
+    status, result, errors = command(capsys, monkeypatch, *words)
+    assert status == 0, errors
+    names = [one["architecture"] for one in result["candidates"]]
+    assert len(set(names)) == 2
+    assert all(set(name) <= set("cs") for name in names)
+    values = [one[result["by"]] for one in result["candidates"]]
+    best = max(values) if objective == "mlm" else min(values)
+    assert result["best"][result["by"]] == best
+    assert Path(result["best"]["model"]).is_dir()

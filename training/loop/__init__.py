@@ -1,0 +1,1 @@
+"""The training loop that the supernet and pretraining share."""

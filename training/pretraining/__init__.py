@@ -1,0 +1,1 @@
+"""The supernet and pretraining from scratch."""

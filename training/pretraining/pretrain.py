@@ -1,0 +1,129 @@
+"""``pretrain``: trains one architecture by replaced-token detection or masked LM."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from lvbert_tf import LVBertBackbone, LVBertElectra, LVBertMaskedLM
+from training.data.verification import start_verification
+from training.loop.batches import data_identity, held_out_batches, training_batches
+from training.loop.plan import Plan
+from training.loop.train import train
+from training.metrics.masked_lm import masked_lm_figures
+from training.metrics.ranking import auc_from_histogram
+from training.pretraining import experiment
+from training.pretraining.experiment import Encoder, PretrainExperiment, PretrainModel
+from training.pretraining.stage import (
+    checked_tokenizer,
+    compile_model,
+    finish,
+    write_preset,
+)
+from training.run.directory import RunDirectory
+from training.run.opening import open_run, prepare_devices
+
+
+def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
+    """Pretrains a model, or goes on where an earlier call stopped.
+
+    Args:
+        settings: the experiment.
+        run_dir: where everything is written; ``model/`` is then a preset directory of
+            the encoder (of ELECTRA's pair: the discriminator) with its tokenizer.
+
+    Returns:
+        `steps`, `tokens_per_second` (padding included), `model`, and on held-out text
+        `mlm_accuracy` and, for ELECTRA, `generator_loss`, `discriminator_loss`,
+        `discriminator_auc`, or for masked LM `loss`.
+    """
+    config = experiment.to_toml(settings)
+    identity = data_identity(settings.data)
+    with open_run(run_dir, config, identity, settings.run) as directory:
+        finished = directory.result()
+        return finished if finished is not None else _train(settings, directory)
+
+
+def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, Any]:
+    # Beside what follows; the batches wait for the result.
+    start_verification(settings.data.directory, "train")
+    run_options = settings.run
+    distribution = prepare_devices(run_options)
+    tokenizer = checked_tokenizer(settings.data)
+    electra = run_options.objective == "electra"
+    with distribution.strategy.scope():
+        backbone = build(settings.model, tokenizer.vocabulary_size())
+        model = _with_objective(backbone, settings)
+        compile_model(model, settings.optimizer, run_options)
+
+    def summarize(sums: dict[str, Any]) -> dict[str, Any]:
+        return electra_figures(model, sums) if electra else _masked_lm_figures(sums)
+
+    outcome = train(
+        Plan(
+            label="pretrain",
+            model=model,
+            training_batches=training_batches(
+                settings.data,
+                batch_size=run_options.batch_size,
+                seed=run_options.seed,
+                distribution=distribution,
+            ),
+            validation_batches=lambda: held_out_batches(
+                settings.data,
+                batch_size=run_options.batch_size,
+                distribution=distribution,
+            ),
+            summarize=summarize,
+            write_model=(
+                lambda target: write_preset(backbone, tokenizer, settings, target)
+            )
+            if distribution.is_chief
+            else None,
+        ),
+        run_options,
+        directory,
+        distribution,
+    )
+    return finish(
+        directory,
+        f"pretrain ({run_options.objective})",
+        outcome,
+        {"architecture": backbone.architecture, **outcome.validation},
+        settings,
+    )
+
+
+def build(model: PretrainModel, vocabulary_size: int) -> Any:
+    """Returns a new `LVBertBackbone` of the configured sizes."""
+    sizes = {
+        field.name: getattr(model, field.name) for field in dataclasses.fields(Encoder)
+    }
+    return LVBertBackbone(vocabulary_size, model.architecture, **sizes, name="backbone")
+
+
+def electra_figures(model: Any, sums: dict[str, Any]) -> dict[str, Any]:
+    """Returns the held-out figures of an ELECTRA pair from the sums of `test_step`.
+
+    The area under the ROC curve is left out where nothing (or everything) was replaced.
+    """
+    sums = dict(sums)
+    counts = sums.pop("disc_histogram")
+    figures = {name: float(value) for name, value in model.metrics_from(sums).items()}
+    auc = auc_from_histogram(counts)
+    return figures if auc is None else {**figures, "discriminator_auc": auc}
+
+
+def _masked_lm_figures(sums: dict[str, Any]) -> dict[str, Any]:
+    figures = masked_lm_figures(sums)
+    # The contract's name, beside the one that the training curve has.
+    return {**figures, "mlm_accuracy": figures["accuracy"]}
+
+
+def _with_objective(backbone: Any, settings: PretrainExperiment) -> Any:
+    if settings.run.objective == "mlm":
+        return LVBertMaskedLM(backbone, name="masked_lm")
+    return LVBertElectra(
+        backbone,
+        generator_fraction=settings.model.generator_fraction,
+        name="electra",
+    )

@@ -1,0 +1,106 @@
+"""What the training stages share: devices, compilation, presets, the last word."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lvbert_tf import LVBertTokenizer
+from lvbert_tf.optimization import AdamW, WarmupLinearDecay
+from training.data.manifest import DataManifest
+from training.data.verification import verify
+from training.loop.train import Outcome
+from training.pretraining import experiment
+from training.pretraining.experiment import Experiment
+from training.run.directory import RunDirectory, write_directory
+from training.run.figures import draw_curves
+from training.run.options import Data, Optimizer, Run
+
+
+def compile_model(model: Any, optimizer: Optimizer, run: Run) -> None:
+    """Gives a model its optimizer, with all its variables, and its seed."""
+    model.compile(
+        optimizer=AdamW(
+            learning_rate=WarmupLinearDecay(
+                optimizer.learning_rate, run.steps, optimizer.warmup_steps
+            ),
+            weight_decay=optimizer.weight_decay,
+            clip_norm=optimizer.clip_norm,
+        ),
+        jit_compile=False,
+    )
+    model.optimizer.build(model.trainable_variables)
+    model.run_seed = run.seed
+
+
+def checked_tokenizer(data: Data) -> "LVBertTokenizer":
+    """Returns the tokenizer of a data directory, after comparing its checksums.
+
+    Raises:
+        CommandError: naming each file that is damaged.
+    """
+    manifest = DataManifest.load(data.directory)
+    verify(manifest)
+    return manifest.tokenizer()
+
+
+def write_preset(
+    model: Any, tokenizer: Any, settings: Experiment, target: Path
+) -> None:
+    """Writes a backbone with its tokenizer as a preset directory, all or nothing.
+
+    Args:
+        model: a KerasHub backbone.
+        tokenizer: its tokenizer.
+        settings: what trained it; ``training.json`` tells.
+        target: the directory; an older one is replaced.
+    """
+
+    def write(path: Path) -> None:
+        model.save_to_preset(str(path))
+        tokenizer.save_to_preset(str(path))
+        write_provenance(path, settings, tokenizer.vocabulary_sha256)
+
+    write_directory(target, write)
+
+
+def write_provenance(path: Path, settings: Experiment, vocabulary_sha256: str) -> None:
+    """Writes ``training.json``: what trained the model that lies there."""
+    options = dataclasses.asdict(settings)
+    # Where the data lay on the machine that trained says nothing elsewhere.
+    del options["data"]["directory"]
+    provenance = {
+        "stage": experiment.stage_of(settings),
+        "objective": getattr(settings.run, "objective", "mlm"),
+        "trained_sequence_length": settings.data.sequence_length,
+        "vocabulary_sha256": vocabulary_sha256,
+        "settings": options,
+    }
+    text = json.dumps(provenance, indent=2) + "\n"
+    (path / "training.json").write_text(text, encoding="utf-8")
+
+
+def finish(
+    directory: RunDirectory,
+    title: str,
+    outcome: "Outcome",
+    figures: Mapping[str, Any],
+    settings: Experiment,
+) -> dict[str, Any]:
+    """Draws the curves and writes the result, which marks the run as finished."""
+    draw_curves(directory.metrics(), title, directory.figures / "curves.png")
+    rate = outcome.examples_per_second
+    tokens = None if rate is None else rate * settings.data.sequence_length
+    return directory.write_result(
+        {
+            "steps": outcome.steps,
+            **figures,
+            "train_loss": outcome.train.get("loss"),
+            "best_loss": outcome.best_loss,
+            "examples_per_second": rate,
+            "tokens_per_second": tokens,
+            "run_dir": str(directory.path),
+            "model": str(directory.model),
+        }
+    )

@@ -1,0 +1,125 @@
+"""``supernet``: trains all architectures of a length in one set of shared weights."""
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lvbert_tf.search.sampling import route
+from training.data.verification import start_verification
+from training.loop.batches import (
+    HELD_OUT_SEED,
+    RouteSampling,
+    data_identity,
+    held_out_batches,
+    training_batches,
+)
+from training.loop.figures import draw_running_losses
+from training.loop.plan import Plan
+from training.loop.running_losses import parts_of_path
+from training.loop.train import train
+from training.metrics.masked_lm import masked_lm_figures
+from training.pretraining import experiment
+from training.pretraining.experiment import SupernetExperiment
+from training.pretraining.stage import (
+    checked_tokenizer,
+    compile_model,
+    finish,
+    write_preset,
+)
+from training.pretraining.trained_supernet import build
+from training.run.directory import RunDirectory
+from training.run.opening import open_run, prepare_devices
+
+if TYPE_CHECKING:
+    pass
+
+
+def run(settings: SupernetExperiment, run_dir: Path) -> dict[str, Any]:
+    """Trains a supernet, or goes on where an earlier call stopped.
+
+    Args:
+        settings: the experiment.
+        run_dir: where everything is written.
+
+    Returns:
+        `steps`, `loss`, `accuracy` on held-out text (mean over fixed random routes),
+        `examples_per_second`, and more.
+    """
+    config = experiment.to_toml(settings)
+    identity = data_identity(settings.data)
+    with open_run(run_dir, config, identity, settings.run) as directory:
+        finished = directory.result()
+        return finished if finished is not None else _train(settings, directory)
+
+
+def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, Any]:
+    # Beside what follows; the batches wait for the result.
+    start_verification(settings.data.directory, "train")
+    run_options = settings.run
+    distribution = prepare_devices(run_options)
+    tokenizer = checked_tokenizer(settings.data)
+    with distribution.strategy.scope():
+        model = build(settings.model, tokenizer.vocabulary_size())
+        compile_model(model, settings.optimizer, run_options)
+    letters = settings.model.letters
+    shape = (settings.model.num_layers, len(letters))
+    draw = functools.partial(
+        route,
+        num_layers=shape[0],
+        num_letters=shape[1],
+        method=run_options.sampling,
+    )
+
+    def path(step: int) -> str:
+        return "".join(letters[i] for i in draw(run_options.seed, step))
+
+    validation_routes = [
+        route(HELD_OUT_SEED, index, *shape).tolist()
+        for index in range(run_options.validation_routes)
+    ]
+
+    def write_model(target: Path) -> None:
+        # A copy without the optimizer: its moments belong into checkpoints, not here.
+        stored = build(settings.model, tokenizer.vocabulary_size())
+        stored.set_weights(model.get_weights())
+        write_preset(stored, tokenizer, settings, target)
+
+    outcome = train(
+        Plan(
+            label="supernet",
+            model=model,
+            training_batches=training_batches(
+                settings.data,
+                batch_size=run_options.batch_size,
+                seed=run_options.seed,
+                distribution=distribution,
+                routes=RouteSampling(run_options.seed, *shape, run_options.sampling),
+            ),
+            validation_batches=lambda: held_out_batches(
+                settings.data,
+                batch_size=run_options.batch_size,
+                distribution=distribution,
+                routes=validation_routes,
+            ),
+            summarize=masked_lm_figures,
+            describe_step=lambda step: f" (route {path(step)})",
+            parts=lambda step: parts_of_path(path(step)),
+            write_model=write_model if distribution.is_chief else None,
+        ),
+        run_options,
+        directory,
+        distribution,
+    )
+    draw_running_losses(
+        directory.metrics(), letters, shape[0], directory.figures / "letters.png"
+    )
+    return finish(
+        directory,
+        "supernet",
+        outcome,
+        {
+            "loss": outcome.validation["loss"],
+            "accuracy": outcome.validation["accuracy"],
+        },
+        settings,
+    )

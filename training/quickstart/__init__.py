@@ -1,0 +1,1 @@
+"""The whole journey, from raw text to served answers."""

@@ -1,0 +1,1 @@
+"""What every run has: configuration, directory, devices, progress, signals."""

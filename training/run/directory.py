@@ -1,0 +1,332 @@
+"""A run's directory: its configuration, metrics, checkpoints and result.
+
+Everything that has a final name there is whole: files are written under a temporary
+name and renamed. A run that was interrupted finds its state again; a directory that
+belongs to another configuration is refused, with the difference. Nothing here imports
+TensorFlow.
+"""
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, Self
+
+from command_line import CommandError, UsageError, json_safe
+from lvbert_tf.version import __version__
+from training.run.settings import STAGE_KEY, read_tables
+
+_PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
+# Where something lies is not what it is.
+_LOCATIONS = frozenset({("data", "directory"), ("model", "directory")})
+
+
+class RunDirectory:
+    """One run's directory.
+
+    Attributes:
+        path: the directory.
+        config_file: the resolved configuration, TOML.
+        metrics_file: one JSON object per logged step. It holds nothing that depends on
+            the clock, so that a resumed run writes the same bytes.
+        timing_file: rates by step, apart from the metrics for that reason.
+        checkpoints: for `tf.train.CheckpointManager`.
+        shared_checkpoints: where to resume from: the chief's `checkpoints`.
+        tensorboard: event files.
+        figures: pictures.
+        model: the model as a preset directory.
+        result_file: what the command printed last; it exists once the run is finished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.toml"
+        self.versions_file = path / "versions.json"
+        self.metrics_file = path / "metrics.jsonl"
+        self.timing_file = path / "timing.jsonl"
+        self.checkpoints = path / "checkpoints"
+        self.shared_checkpoints = self.checkpoints
+        self.tensorboard = path / "tensorboard"
+        self.figures = path / "figures"
+        self.model = path / "model"
+        self.result_file = path / "result.json"
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        config_toml: str,
+        identity: Mapping[str, Any],
+        worker: int = 0,
+    ) -> "RunDirectory":
+        """Opens a run's directory to work in it, making it if it isn't there.
+
+        Args:
+            path: the directory.
+            config_toml: the resolved configuration, with its ``stage`` key.
+            identity: what else must be the same to go on: hashes of the data.
+            worker: index of this process; those after the first one write into
+                directories of their own below, and resume from the first one's state.
+
+        Returns:
+            The directory, locked until this process ends, leaves the directory's `with`
+            block or calls `close`.
+
+        Raises:
+            UsageError: if something else is there, the configuration or the data
+                differ, or another process works in it.
+        """
+        chief = cls(path)
+        if worker > 0:
+            path = path / "workers" / str(worker)
+        run = cls(path)
+        run.shared_checkpoints = chief.checkpoints
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"--run-dir {path}: expected a directory, found a file")
+        if path.is_dir() and not run.config_file.exists():
+            strange = sorted(
+                p.name for p in path.iterdir() if not _is_left_over(p.name)
+            )
+            if strange:
+                raise UsageError(
+                    f"--run-dir {path}: expected a new or empty directory or one that "
+                    f"a run wrote, found {', '.join(strange[:5])} and no config.toml"
+                )
+        path.mkdir(parents=True, exist_ok=True)
+        run._acquire()
+        try:
+            run._begin(config_toml, identity)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def existing(cls, path: Path, option: str, stage: str) -> "RunDirectory":
+        """Opens the directory of an earlier run, to read it.
+
+        Args:
+            path: the directory.
+            option: the command-line option that named it, for messages.
+            stage: the command that must have written it.
+
+        Raises:
+            UsageError: if it is no such directory.
+        """
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise UsageError(
+                f"{option} {path}: expected the run directory of `{stage}`, "
+                f"found no {run.config_file.name} there"
+            )
+        found = read_tables(run.config_file).get(STAGE_KEY)
+        if found != stage:
+            raise UsageError(
+                f"{option} {path}: expected the run directory of `{stage}`, "
+                f"found one of `{found}`"
+            )
+        return run
+
+    def versions(self) -> dict[str, Any]:
+        """Returns the versions that began the run, and `data`, the data's identity."""
+        try:
+            content: dict[str, Any] = json.loads(self.versions_file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise CommandError(
+                f"{self.versions_file}: expected the versions of the run that wrote "
+                f"{self.path}, found nothing readable"
+            ) from error
+        return content
+
+    def result(self) -> dict[str, Any] | None:
+        """Returns the result of a finished run, or None."""
+        if not self.result_file.exists():
+            return None
+        content: dict[str, Any] = json.loads(self.result_file.read_text("utf-8"))
+        return content
+
+    def write_result(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Stores the result, which marks the run as finished, and returns it."""
+        content: dict[str, Any] = json_safe(dict(result))
+        write_text(self.result_file, json.dumps(content, indent=2) + "\n")
+        return content
+
+    def append_metrics(self, step: int, split: str, metrics: Mapping[str, Any]) -> None:
+        """Adds a line to the metrics."""
+        _append(self.metrics_file, {"step": step, "split": split, **metrics})
+
+    def append_timing(self, step: int, timing: Mapping[str, Any]) -> None:
+        """Adds a line to the rates."""
+        _append(self.timing_file, {"step": step, **timing})
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Returns the lines of the metrics that are whole."""
+        return _read_lines(self.metrics_file)
+
+    def timing(self) -> list[dict[str, Any]]:
+        """Returns the lines of the rates that are whole."""
+        return _read_lines(self.timing_file)
+
+    def last_metrics(self, split: str) -> dict[str, Any]:
+        """Returns the last line of a split without `step` and `split`, or {}."""
+        for record in reversed(self.metrics()):
+            if record["split"] == split:
+                return {k: v for k, v in record.items() if k not in ("step", "split")}
+        return {}
+
+    def truncate(self, step: int) -> None:
+        """Drops what was logged after `step`, the step of the checkpoint.
+
+        The run takes those steps again and logs them again.
+        """
+        for file in (self.metrics_file, self.timing_file):
+            if file.exists():
+                kept = [line for line in _read_lines(file) if line["step"] <= step]
+                text = "".join(json.dumps(record) + "\n" for record in kept)
+                write_text(file, text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets another process work in the directory."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _acquire(self) -> None:
+        """Takes the lock; the system releases it however this process ends."""
+        stream = (self.path / ".lock").open("a")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            stream.close()
+            raise UsageError(
+                f"--run-dir {self.path}: another process is working in it"
+            ) from error
+        self._lock = stream
+
+    def _begin(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+        if self.config_file.exists():
+            self._check_same(config_toml, identity)
+            return
+        versions = {**_versions(), "data": dict(identity)}
+        write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
+        write_text(self.config_file, config_toml)
+
+    def _check_same(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+        there = _flat(read_tables(self.config_file))
+        asked = _flat(read_tables(self.config_file, config_toml))
+        versions = self.versions()
+        there |= _flat({"data (content)": versions.pop("data")})
+        asked |= _flat({"data (content)": dict(identity)})
+        different = [
+            f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
+            for key in sorted(there.keys() | asked.keys())
+            if key not in _LOCATIONS and there.get(key) != asked.get(key)
+        ]
+        if different:
+            raise UsageError(
+                f"--run-dir {self.path}: holds a run of another configuration "
+                "(take another directory, or the same configuration to resume):\n"
+                + "\n".join(different)
+            )
+        now = _versions()
+        changed = [
+            f"{name} {versions.get(name)} -> {now[name]}"
+            for name in now
+            if versions.get(name) != now[name]
+        ]
+        if changed:
+            print(
+                f"warning: {self.path} was begun with other versions "
+                f"({', '.join(changed)}): going on may not be bit-identical",
+                file=sys.stderr,
+            )
+
+
+def write_text(file: Path, text: str) -> None:
+    """Writes a file so that it is either whole under its name or not there."""
+    temporary = file.with_name(f"{file.name}.partial")
+    with temporary.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(file)
+
+
+def write_directory(target: Path, write: Callable[[Path], object]) -> None:
+    """Fills a directory by `write`, so that it is whole whenever it has its name.
+
+    An existing `target` is replaced; only between two renames is it not there.
+
+    Args:
+        target: the final directory.
+        write: called with the path of a temporary directory beside it.
+    """
+    partial = target.with_name(f"{target.name}.partial")
+    old = target.with_name(f"{target.name}.old")
+    for left_over in (partial, old):
+        shutil.rmtree(left_over, ignore_errors=True)
+    partial.mkdir(parents=True)
+    write(partial)
+    if target.exists():
+        target.rename(old)
+    partial.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "lvbert_tf": __version__}
+    for package in _PACKAGES:
+        found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _is_left_over(name: str) -> bool:
+    """Whether a file may lie in a directory whose run was killed while it began."""
+    return name in (".lock", "versions.json", "workers") or name.endswith(".partial")
+
+
+def _append(file: Path, record: Mapping[str, Any]) -> None:
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(json_safe(dict(record))) + "\n")
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    """Reads whole lines; a torn last line is what a killed process leaves."""
+    if not file.exists():
+        return []
+    lines = file.read_text("utf-8").split("\n")[:-1]
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise CommandError(
+                f"{file}:{number}: expected a JSON object, found {line[:60]!r}"
+            ) from error
+    return records
+
+
+def _flat(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    flat: dict[tuple[str, ...], Any] = {}
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            flat |= {(name, *key): item for key, item in _flat(value).items()}
+        else:
+            flat[(name,)] = value
+    return flat
+
+
+def _shown(values: Mapping[tuple[str, ...], Any], key: tuple[str, ...]) -> str:
+    return repr(values[key]) if key in values else "not set"

@@ -1,0 +1,1 @@
+"""What a supernet says of an architecture: scores with inherited weights."""

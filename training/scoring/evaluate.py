@@ -1,0 +1,98 @@
+"""``evaluate``: scores architectures with the weights they inherit from a supernet."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lvbert_tf import Architecture
+from training.loop.batches import HELD_OUT_SEED
+from training.pretraining import trained_supernet
+from training.pretraining.trained_supernet import TrainedSupernet
+from training.run.devices import set_up
+from training.run.progress import Progress
+from training.scoring.inputs import check_fits
+from training.scoring.path_losses import path_losses, unigram_entropy
+from training.scoring.random_architectures import draw_architectures
+from training.scoring.score import Score
+from training.scoring.supernet_scorer import SupernetScorer
+
+
+def run(
+    supernet_dir: Path,
+    data_dir: str,
+    architectures: Sequence["Architecture"],
+    *,
+    batch_size: int = 32,
+    examples: int = 0,
+    seed: int = HELD_OUT_SEED,
+    random: int = 0,
+) -> dict[str, Any]:
+    """Scores every architecture on the same held-out records and masks.
+
+    Args:
+        supernet_dir: run directory of the supernet.
+        data_dir: the data directory.
+        architectures: what to score.
+        batch_size: examples at once.
+        examples: how many held-out examples, 0 for all.
+        seed: of the masks.
+        random: how many random paths to score as well.
+
+    Returns:
+        `results`, one object for each architecture: `architecture`, `accuracy`,
+        `loss` (nats a token), `standard_error` of the accuracy, `masked_tokens`. With
+        random paths `random_paths`, see `training.scoring.path_losses`, and in it
+        `unigram_entropy` of the masked tokens.
+    """
+    set_up()
+    trained = trained_supernet.load(supernet_dir)
+    identity = check_fits(trained, architectures, data_dir)
+    named = [str(one) for one in architectures]
+    drawn = _random_paths(trained, random)
+    scorer = SupernetScorer(
+        trained,
+        dataclasses.replace(
+            trained.settings.data, directory=data_dir, validation_examples=examples
+        ),
+        batch_size=batch_size,
+        seed=seed,
+        held_out_sha256=identity["held_out_sha256"],
+    )
+    with Progress(len(named) + len(drawn), "architectures", "evaluate") as progress:
+        shown = 0
+
+        def show(share: float) -> None:
+            nonlocal shown
+            done = int(share * (len(named) + len(drawn)))
+            progress.update(done - shown)
+            shown = done
+
+        scores = scorer.score([*named, *drawn], on_work=show)
+    result = {
+        "results": [_figures(score) for score in scores[: len(named)]],
+        "supernet_step": trained.step,
+    }
+    if drawn:
+        result["random_paths"] = {
+            **path_losses(
+                {score.architecture: score.loss for score in scores[len(named) :]},
+                trained.model.letters,
+            ),
+            "unigram_entropy": unigram_entropy(scorer.masked_tokens()),
+        }
+    return result
+
+
+def _figures(score: "Score") -> dict[str, Any]:
+    figures = dataclasses.asdict(score)
+    del figures["eliminated"]  # nobody races here
+    return figures
+
+
+def _random_paths(trained: "TrainedSupernet", count: int) -> list[str]:
+    if count < 1:
+        return []
+    model = trained.model
+    drawn = draw_architectures([model.letters], model.num_layers, count, seed=0)
+    return [name for name, _ in drawn]

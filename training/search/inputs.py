@@ -1,0 +1,6 @@
+"""What a search reads beside its supernet, and refuses."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass

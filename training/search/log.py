@@ -1,0 +1,185 @@
+"""What a search writes as it goes: its state, and ``search.jsonl``.
+
+After each generation the log gets a line for every candidate and one for the
+iteration, then the state is replaced. A search that was killed finds the state of the
+last whole generation, and cuts the log back to it: in the end both are what an
+uninterrupted search would have written. Nothing in the log depends on the clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from command_line import UsageError
+from lvbert_tf.search.evolution import IterationSummary, Search
+
+if TYPE_CHECKING:
+    pass
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from command_line import CommandError, json_safe
+from training.run.directory import write_text
+from training.scoring.score import Score
+
+LOG_FILE = "search.jsonl"
+STATE_FILE = "state.json"
+
+
+class SearchLog:
+    """The log and the state in a search's run directory.
+
+    Args:
+        directory: where they lie; made when it is needed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / LOG_FILE
+        self._state_file = directory / STATE_FILE
+        self._writes = True
+        self.scores: dict[str, Score] = {}
+        """Every score so far, by architecture."""
+        self.iterations: list[dict[str, Any]] = []
+        """The lines of the iterations so far."""
+        self.seconds = 0.0
+        """Time spent before this process."""
+
+    def resume(self, search: "Search", *, writes: bool = True) -> bool:
+        """Takes the search, the log and the scores back to the last whole generation.
+
+        Args:
+            search: new, with the settings of the state.
+            writes: whether this process writes the files; of several workers the first
+                one does, and the others begin where its state says.
+
+        Returns:
+            Whether there was anything to go on from.
+
+        Raises:
+            CommandError: if the state is damaged or of another search.
+        """
+        self._writes = writes
+        try:
+            content = json.loads(self._state_file.read_text("utf-8"))
+            search.load_state_dict(content["search"])
+            self.seconds = float(content["seconds"])
+        except FileNotFoundError:
+            self._rewrite([])
+            return False
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"{self._state_file}: cannot go on from this state: {error}"
+            ) from error
+        kept = [
+            line
+            for line in read_log(self.file)
+            if line["iteration"] <= search.iteration
+        ]
+        self._rewrite(kept)
+        for line in kept:
+            self._remember(line)
+        if len(self.iterations) != search.iteration:
+            raise CommandError(
+                f"{self.file}: expected {search.iteration} iterations as the state "
+                f"has, found {len(self.iterations)}"
+            )
+        return True
+
+    def append(
+        self,
+        search: "Search",
+        summary: "IterationSummary",
+        scores: Sequence[Score],
+        origins: Mapping[str, str],
+        seconds: float,
+    ) -> None:
+        """Writes a generation and the state after it.
+
+        Args:
+            search: after `tell`.
+            summary: what `tell` returned.
+            scores: of the generation, in its order.
+            origins: architecture to the operator that made it.
+            seconds: time spent in this process.
+        """
+        lines: list[dict[str, Any]] = [
+            {
+                "kind": "candidate",
+                "iteration": summary.iteration,
+                "origin": origins[score.architecture],
+                **asdict(score),
+            }
+            for score in scores
+        ]
+        top = [
+            {"architecture": c.architecture, "accuracy": c.fitness} for c in search.top
+        ]
+        lines.append({"kind": "iteration", **asdict(summary), "top": top})
+        for line in lines:
+            self._remember(line)
+        if not self._writes:
+            return
+        with self.file.open("a", encoding="utf-8") as stream:
+            stream.writelines(json.dumps(json_safe(line)) + "\n" for line in lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        state = {"search": search.state_dict(), "seconds": self.seconds + seconds}
+        write_text(self._state_file, json.dumps(state) + "\n")
+
+    def _rewrite(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        if not self._writes:
+            return
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self.file, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def _remember(self, line: Mapping[str, Any]) -> None:
+        if line["kind"] == "iteration":
+            self.iterations.append(dict(line))
+        else:
+            figures = {k: line[k] for k in Score.__dataclass_fields__ if k in line}
+            self.scores[line["architecture"]] = Score(**figures)
+
+
+def read_log(file: Path) -> list[dict[str, Any]]:
+    """Reads the whole lines of a ``search.jsonl``.
+
+    Raises:
+        UsageError: if there is no such file, or a line is not of a search.
+    """
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{file}: expected the log of a search: {error.strerror}"
+        ) from error
+    lines = []
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        try:
+            content = json.loads(line)
+            content["kind"], content["iteration"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{file}:{number}: expected a line of a search, found {line[:60]!r}"
+            ) from error
+        lines.append(content)
+    return lines
+
+
+def other_iterations(run_dirs: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the iteration lines of other searches, by name, for the picture.
+
+    Raises:
+        UsageError: if one is no search, or has no iteration yet.
+    """
+    found = {}
+    for run_dir in run_dirs:
+        lines = [
+            line for line in read_log(run_dir / LOG_FILE) if line["kind"] == "iteration"
+        ]
+        if not lines:
+            raise UsageError(f"--compare {run_dir}: its search has no iteration yet")
+        found[run_dir.name] = lines
+    return found

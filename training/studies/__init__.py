@@ -1,0 +1,1 @@
+"""Studies of the method: rank check, random baseline, latency."""
