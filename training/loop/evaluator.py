@@ -23,6 +23,18 @@ class Evaluator(orbit.StandardEvaluator):
         self._strategy = distribution.strategy
         self._signals = signals
 
+    def figures(self) -> Figures:
+        """Evaluates on the whole held-out set.
+
+        Returns:
+            Name to a float, or to a dictionary or list of them.
+        """
+        figures: Figures = self.evaluate(tf.constant(-1))
+        return {
+            name: value if isinstance(value, (dict, list)) else float(value)
+            for name, value in figures.items()
+        }
+
     def eval_begin(self) -> Figures:
         """Returns the empty sums."""
         return {}

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import training.loop.batches
 from command_line import CommandError
 from lvbert_tf import LVBertBackbone
 from tests.training.conftest import TINY_MODEL
@@ -27,7 +26,7 @@ from training.run.signals import StopRequested
 
 def at_step(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
     """Calls `action` when the loop asks for the batch of a step."""
-    original = training.loop.batches.training_batches
+    original = pretrain.training_batches
 
     def watched(*arguments: Any, **options: Any) -> Any:
         batches = original(*arguments, **options)
@@ -44,7 +43,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch, step: int, action: Any) -> None:
 
         return lambda first: batches(first).map(observe)
 
-    monkeypatch.setattr(training.loop.batches, "training_batches", watched)
+    monkeypatch.setattr(pretrain, "training_batches", watched)
 
 
 @pytest.fixture(scope="module")
@@ -119,15 +118,13 @@ def test_routes_never_cause_a_second_trace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     outcomes = []
-    import training.loop.train
-
-    original = training.loop.train.train
+    original = supernet.train
 
     def spy(*arguments: Any) -> Any:
         outcomes.append(original(*arguments))
         return outcomes[-1]
 
-    monkeypatch.setattr(training.loop.train, "train", spy)
+    monkeypatch.setattr(supernet, "train", spy)
     result = supernet.run(supernet_settings(tiny_data, TINY_MODEL), tmp_path)
     assert [outcome.traces for outcome in outcomes] == [1]
     assert result["steps"] == 8
