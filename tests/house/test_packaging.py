@@ -12,7 +12,13 @@ def test_the_wheel_ships_the_library_only(tmp_path: Path) -> None:
     # From a copy: a build leaves folders behind that would leak into the next one.
     checkout = tmp_path / "checkout"
     checkout.mkdir()
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in", "command_line.py"):
+    for name in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+        "command_line.py",
+    ):
         (checkout / name).write_bytes((REPOSITORY / name).read_bytes())
     for package in ("lvbert_tf", "training", "export", "serving", "tests"):
         for source in (REPOSITORY / package).rglob("*.py"):
