@@ -18,6 +18,7 @@ from training.quickstart import experiment as quickstart_experiment
 from training.quickstart import stage as quickstart
 from training.quickstart import stages as quickstart_stages
 from training.quickstart.data import gather
+from training.quickstart.machine import measure_gflops
 from training.quickstart.summary import print_summary, summarize
 
 RESULTS: Mapping[str, Mapping[str, Any]] = {
@@ -52,7 +53,7 @@ def test_finished_stages_are_not_run_again(
         return run
 
     stages = {name: stage(name) for name in RESULTS}
-    monkeypatch.setattr(quickstart_stages, "STAGES", stages)
+    monkeypatch.setattr(quickstart, "STAGES", stages)
     with pytest.raises(CommandError, match="killed"):
         quickstart.run(config(), tmp_path)
     result = quickstart.run(config(), tmp_path)
@@ -88,7 +89,7 @@ def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:
     assert config("run.gflops=0.01").scaled(500, least=20) == 20
     supernet = quickstart_experiment.supernet_of(base, tmp_path)
     assert supernet.run.steps == base.supernet.steps
-    assert quickstart.measure_gflops(0.05) > 0
+    assert measure_gflops(0.05) > 0
 
 
 def labelled(path: Path, count: int = 400) -> Path:
