@@ -191,7 +191,9 @@ class _Session:
         with contextlib.redirect_stdout(io.StringIO()):
             figures = self._controller.evaluate(steps=-1)
         figures = {
-            name: value if isinstance(value, (dict, list)) else float(value)
+            name: value
+            if value is None or isinstance(value, (dict, list))
+            else float(value)
             for name, value in figures.items()
         }
         loss = figures["loss"]

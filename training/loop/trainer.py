@@ -75,9 +75,14 @@ class Trainer(orbit.AbstractTrainer):
             self._progress.update(1)
         if step % self._run.log_every and step != self._run.steps:
             return {}
-        means = {**self._state.take_means(), **self._state.running.figures()}
+        means = {
+            **self._plan.train_figures(self._state.take_means()),
+            **self._state.running.figures(),
+        }
         self._directory.append_metrics(step, "train", means)
-        return {**means, **self._take_timing(step)}
+        # What is undefined has no place in a curve.
+        numbers = {n: value for n, value in means.items() if isinstance(value, float)}
+        return {**numbers, **self._take_timing(step)}
 
     def _take_step(self, iterator: Any) -> dict[str, tf.Tensor]:
         strategy = self._distribution.strategy

@@ -114,7 +114,8 @@ def test_the_log(tmp_path: Path) -> None:
     assert len({line["architecture"] for line in lines if "origin" in line}) == 50
     last = lines[-1]
     assert last["iteration"] == 5
-    assert last["best"] == search.top[0].fitness
+    assert last["best"] == -search.top[0].fitness  # a loss, by default
+    assert last["fitness"] == "loss"
     assert [c["architecture"] for c in last["top"]] == [
         c.architecture for c in search.top
     ]
