@@ -42,13 +42,12 @@ class RecordedRows:
     def rows(
         self, number: int, candidates: Sequence[str], keep: Sequence[str] = ()
     ) -> NDArray[np.float64]:
-        """Returns loss (not recorded: 0), correct, number; (candidates, 3, rows)."""
+        """Returns loss (not recorded: 0), correct, number, twice."""
         place = slice(number * ROWS, (number + 1) * ROWS)
         correct = self._correct[[self._index[c] for c in candidates], place]
         weight = np.broadcast_to(self._weight[place], correct.shape)
-        return np.stack([np.zeros(correct.shape), correct, weight], axis=1).astype(
-            float
-        )
+        sums = [np.zeros(correct.shape), correct, weight]
+        return np.stack([*sums, *sums], axis=1).astype(float)
 
     def accuracies(self) -> dict[str, float]:
         """Returns the score of every architecture on all examples."""
@@ -74,7 +73,7 @@ def run(searches: int = SEARCHES, first_seed: int = FIRST_SEED) -> dict[str, Any
         )
         while generation := plain.ask():
             plain.tell({c: accuracies[c] for c in generation})
-        scorer = RacingScorer(table, plain.top_k)
+        scorer = RacingScorer(table, plain.top_k, "accuracy")
         while generation := raced.ask():
             scores = scorer.score(
                 generation, incumbents=[c.architecture for c in raced.top]

@@ -1,6 +1,7 @@
 """Draws an architecture: a row of coloured boxes, the bottom layer on the left."""
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 
 from lvbert_tf.architecture import Architecture, letter_name
@@ -11,13 +12,19 @@ LETTER_COLOURS = {"c": "#E69F00", "s": "#56B4E9", "f": "#009E73"}
 OTHER_COLOUR = "#999999"
 
 
-def draw_architecture(architecture: Architecture, title: str, file: Path) -> None:
+def draw_architecture(
+    architecture: Architecture,
+    title: str,
+    file: Path,
+    fixed: Collection[int] = (),
+) -> None:
     """Draws the layers into a picture; its kind is that of the file's suffix.
 
     Args:
         architecture: the layers.
         title: what stands above.
         file: the picture, for example ``layers.png`` or ``layers.svg``.
+        fixed: positions, from 1, that were given and not found; they are hatched.
 
     Raises:
         CommandError: if matplotlib is not installed.
@@ -47,9 +54,13 @@ def draw_architecture(architecture: Architecture, title: str, file: Path) -> Non
             width=0.9,
             color=LETTER_COLOURS.get(letter, OTHER_COLOUR),
             label=None if letter in named else f"{letter}  {letter_name(letter)}",
+            hatch="//" if position in fixed else None,
         )
         axis.text(position, 0.5, letter, ha="center", va="center")
         named.add(letter)
+    if fixed:
+        axis.bar(0, 0, color="white", hatch="//", label="fixed, not searched")
+        named.add("//")
     axis.set_xlim(0.4, len(architecture) + 0.6)
     axis.set_ylim(0.0, 1.0)
     axis.set_yticks([])

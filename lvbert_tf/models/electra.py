@@ -28,6 +28,9 @@ from lvbert_tf.models.pretraining import (
 )
 
 HISTOGRAM_BINS = 200
+DETECTION_COUNTS = ("replaced", "called_replaced", "found")
+"""Tokens that were replaced, that the discriminator called so, and both."""
+
 _SAMPLING_SALT = 0x5EED
 
 
@@ -178,9 +181,7 @@ class LVBertElectra(PresetModel):
         self, batch: Batch, outputs: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Returns this replica's share of the loss, and the sums for the metrics."""
-        masked = masked_lm_sums(
-            outputs["mlm_logits"], batch["mask_ids"], batch["mask_weights"]
-        )
+        masked = masked_lm_sums(outputs["mlm_logits"], batch)
         logits = outputs["logits"]
         if logits.dtype != tf.float64:
             logits = tf.cast(logits, tf.float32)
@@ -191,14 +192,17 @@ class LVBertElectra(PresetModel):
             weights
             * tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
         )
-        loss = self.generator_weight * masked.loss / tf.cast(
-            global_denominator(batch["mask_weights"]), masked.loss.dtype
+        loss = self.generator_weight * masked.loss_all / tf.cast(
+            global_denominator(batch["mask_weights"]), masked.loss_all.dtype
         ) + self.discriminator_weight * detection / global_denominator(weights)
         called = tf.cast(logits > 0, weights.dtype)
         sums = {
             "mlm_loss": masked.loss,
             "mlm_correct": masked.correct,
             "masked_tokens": masked.weight,
+            "mlm_loss_all": masked.loss_all,
+            "mlm_correct_all": masked.correct_all,
+            "predicted_tokens": masked.weight_all,
             "disc_loss": detection,
             "tokens": tf.reduce_sum(weights),
             "replaced": tf.reduce_sum(weights * targets),
@@ -228,27 +232,37 @@ class LVBertElectra(PresetModel):
         return _summed(sums)
 
     def metrics_from(self, sums: dict[str, Any]) -> dict[str, Any]:
-        """Returns means and rates from the sums of one or of many batches."""
+        """Returns means and rates from the sums of one or of many batches.
+
+        `generator_loss` and `mlm_accuracy` are those at positions that show [MASK];
+        with `_all`, over all predicted positions, as training weighs them. Precision
+        and recall of the discriminator are `found / called_replaced` and
+        `found / replaced`, where those are not 0: the counts can be added up over
+        batches, their ratios cannot.
+        """
 
         def ratio(part: str, whole: str) -> Any:
             return sums[part] / (sums[whole] + DENOMINATOR_EPSILON)
 
-        generator_loss = ratio("mlm_loss", "masked_tokens")
+        generator_loss_all = ratio("mlm_loss_all", "predicted_tokens")
         discriminator_loss = ratio("disc_loss", "tokens")
         wrong = (
             sums["called_replaced"] - sums["found"] + sums["replaced"] - sums["found"]
         )
         return {
-            "loss": self.generator_weight * generator_loss
+            "loss": self.generator_weight * generator_loss_all
             + self.discriminator_weight * discriminator_loss,
-            "generator_loss": generator_loss,
+            "generator_loss": ratio("mlm_loss", "masked_tokens"),
+            "generator_loss_all": generator_loss_all,
             "discriminator_loss": discriminator_loss,
             "mlm_accuracy": ratio("mlm_correct", "masked_tokens"),
+            "mlm_accuracy_all": ratio("mlm_correct_all", "predicted_tokens"),
             "discriminator_accuracy": 1.0
             - wrong / (sums["tokens"] + DENOMINATOR_EPSILON),
-            "discriminator_precision": ratio("found", "called_replaced"),
-            "discriminator_recall": ratio("found", "replaced"),
-            "masked_tokens": sums["masked_tokens"],
+            **{
+                name: sums[name]
+                for name in ("masked_tokens", "predicted_tokens", *DETECTION_COUNTS)
+            },
         }
 
     def get_config(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
         denominator = global_denominator(data["mask_weights"])
         with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
             sums = self._sums(data, training=True)
-            loss = sums.loss / denominator
+            loss = sums.loss_all / denominator
         return {**masked_lm_means(sums), **apply_gradients(self, tape, loss)}
 
     def test_step(self, data: Any) -> dict[str, Any]:
@@ -134,4 +134,4 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
     def _sums(self, batch: Batch, training: bool) -> MaskedLMSums:
         inputs = {**encoder_inputs(batch), "mask_positions": batch["mask_positions"]}
         logits = self(inputs, training=training)
-        return masked_lm_sums(logits, batch["mask_ids"], batch["mask_weights"])
+        return masked_lm_sums(logits, batch)

@@ -4,43 +4,73 @@ Every function returns sums over this replica's part of the batch, so that a los
 `sum / denominator summed over replicas`, the mean over the whole batch.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 
 class MaskedLMSums(NamedTuple):
-    """Sums over the masked tokens of a batch, float32 scalars.
+    """Sums over the predicted positions of a batch, float scalars.
+
+    Some of the predicted positions show their own token instead of [MASK]. What is
+    right there is copied, so the first three sums leave them out; a model is trained
+    on all, which the last three are over.
 
     Attributes:
-        loss: cross-entropy in nats, times weight.
-        correct: weight of the positions predicted right.
-        weight: weight of all positions, which is their number.
+        loss: cross-entropy in nats at the positions that show [MASK], times weight.
+        correct: weight of those predicted right.
+        weight: weight of them, which is their number.
+        loss_all: cross-entropy at all predicted positions, times weight.
+        correct_all: weight of those predicted right.
+        weight_all: weight of them all.
     """
 
     loss: Any
     correct: Any
     weight: Any
+    loss_all: Any
+    correct_all: Any
+    weight_all: Any
 
 
-def masked_lm_sums(logits: Any, mask_ids: Any, mask_weights: Any) -> MaskedLMSums:
+def masked_weights(batch: Mapping[str, Any]) -> Any:
+    """Returns `mask_weights`, float32 (B, P), with 0 where the token was kept.
+
+    A predicted position shows either [MASK], which is never predicted itself, or its
+    own token.
+
+    Args:
+        batch: see `lvbert_tf.models.pretraining`.
+    """
+    shown = tf.gather(batch["token_ids"], batch["mask_positions"], batch_dims=1)
+    weights = batch["mask_weights"]
+    masked = tf.not_equal(shown, tf.cast(batch["mask_ids"], shown.dtype))
+    return weights * tf.cast(masked, weights.dtype)
+
+
+def masked_lm_sums(logits: Any, batch: Mapping[str, Any]) -> MaskedLMSums:
     """Compares predictions with the original tokens.
 
     Args:
         logits: (B, P, V) of any float dtype; the loss is computed in float32 or wider.
-        mask_ids: int32 (B, P).
-        mask_weights: float32 (B, P), 0 for unused slots.
+        batch: see `lvbert_tf.models.pretraining`.
 
     Returns:
         The sums over B and P.
     """
+    mask_ids = batch["mask_ids"]
     if logits.dtype != tf.float64:
         logits = tf.cast(logits, tf.float32)
-    weights = tf.cast(mask_weights, logits.dtype)
+    weights = tf.cast(batch["mask_weights"], logits.dtype)
+    masked = tf.cast(masked_weights(batch), logits.dtype)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(mask_ids, logits)
     predictions = tf.argmax(logits, axis=-1, output_type=mask_ids.dtype)
     hits = tf.cast(tf.equal(predictions, mask_ids), weights.dtype)
     return MaskedLMSums(
+        tf.reduce_sum(losses * masked),
+        tf.reduce_sum(hits * masked),
+        tf.reduce_sum(masked),
         tf.reduce_sum(losses * weights),
         tf.reduce_sum(hits * weights),
         tf.reduce_sum(weights),

@@ -4,23 +4,30 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from lvbert_tf.models.objectives import masked_weights
 from lvbert_tf.models.pretraining import Batch
 from lvbert_tf.models.slots import Slots
 from lvbert_tf.models.supernet import LVBertSupernet
 
 
 class MaskedLMRows(NamedTuple):
-    """Sums over the masked tokens of each example, float32 (B,).
+    """The sums of `MaskedLMSums` over each example alone, float32 (B,).
 
     Attributes:
-        loss: cross-entropy in nats, times weight.
-        correct: weight of the positions predicted right.
-        weight: weight of all positions, which is their number.
+        loss: cross-entropy in nats at the positions that show [MASK].
+        correct: how many of those are predicted right.
+        weight: how many there are.
+        loss_all: cross-entropy at all predicted positions.
+        correct_all: how many of those are predicted right.
+        weight_all: how many there are.
     """
 
     loss: Any
     correct: Any
     weight: Any
+    loss_all: Any
+    correct_all: Any
+    weight_all: Any
 
 
 class PathSteps:
@@ -72,25 +79,26 @@ class PathSteps:
             net.token_embedding.embeddings,
             training=False,
         )
-        return masked_lm_rows(logits, batch["mask_ids"], batch["mask_weights"])
+        return masked_lm_rows(logits, batch)
 
     def whole(self, batch: Batch) -> MaskedLMRows:
         """The same along the batch's `route`, as one piece."""
         logits = self._supernet(batch, training=False)
-        return masked_lm_rows(logits, batch["mask_ids"], batch["mask_weights"])
+        return masked_lm_rows(logits, batch)
 
 
-def masked_lm_rows(logits: Any, mask_ids: Any, mask_weights: Any) -> MaskedLMRows:
+def masked_lm_rows(logits: Any, batch: Batch) -> MaskedLMRows:
     """Compares predictions with the original tokens, example by example.
 
     Args:
         logits: (B, P, V) of any float dtype; the loss is computed in float32.
-        mask_ids: int32 (B, P).
-        mask_weights: float32 (B, P), 0 for unused slots.
+        batch: see `lvbert_tf.models.pretraining`.
 
     Returns:
         The sums over P.
     """
+    mask_ids, weights = batch["mask_ids"], batch["mask_weights"]
+    masked = masked_weights(batch)
     logits = tf.cast(logits, tf.float32)
     predictions = tf.argmax(logits, axis=-1, output_type=mask_ids.dtype)
     hits = tf.cast(tf.equal(predictions, mask_ids), tf.float32)
@@ -100,7 +108,10 @@ def masked_lm_rows(logits: Any, mask_ids: Any, mask_weights: Any) -> MaskedLMRow
     total = tf.reduce_sum(tf.exp(logits - peak[..., tf.newaxis]), axis=-1)
     losses = tf.math.log(total) + peak - own
     return MaskedLMRows(
-        tf.reduce_sum(losses * mask_weights, axis=-1),
-        tf.reduce_sum(hits * mask_weights, axis=-1),
-        tf.reduce_sum(mask_weights, axis=-1),
+        tf.reduce_sum(losses * masked, axis=-1),
+        tf.reduce_sum(hits * masked, axis=-1),
+        tf.reduce_sum(masked, axis=-1),
+        tf.reduce_sum(losses * weights, axis=-1),
+        tf.reduce_sum(hits * weights, axis=-1),
+        tf.reduce_sum(weights, axis=-1),
     )

@@ -17,6 +17,12 @@ ENCODER_INPUTS = ("token_ids", "segment_ids", "padding_mask")
 DENOMINATOR_EPSILON = 1e-6
 """Added to every denominator, as in the official code: nothing masked gives loss 0."""
 
+MASKED_LM_TOTALS = (
+    *("loss_sum", "correct", "masked_tokens"),
+    *("loss_sum_all", "correct_all", "predicted_tokens"),
+)
+"""Names of the sums of a `MaskedLMSums`: at [MASK], then over all positions."""
+
 Batch = Mapping[str, Any]
 
 
@@ -41,20 +47,29 @@ def global_denominator(weights: Any) -> Any:
 
 
 def masked_lm_means(sums: MaskedLMSums) -> dict[str, Any]:
-    """Returns loss, accuracy and number of masked tokens of the whole batch."""
-    loss, correct, weight = sum_over_replicas(list(sums))
-    denominator = weight + DENOMINATOR_EPSILON
+    """Returns loss and accuracy of the whole batch, and of how many positions.
+
+    Returns:
+        `loss`, `accuracy` and `masked_tokens` of the positions that show [MASK];
+        `loss_all`, which training lowers, `accuracy_all` and `predicted_tokens` of all
+        predicted ones.
+    """
+    found = MaskedLMSums(*sum_over_replicas(list(sums)))
+    masked = found.weight + DENOMINATOR_EPSILON
+    predicted = found.weight_all + DENOMINATOR_EPSILON
     return {
-        "loss": loss / denominator,
-        "accuracy": correct / denominator,
-        "masked_tokens": weight,
+        "loss": found.loss / masked,
+        "accuracy": found.correct / masked,
+        "masked_tokens": found.weight,
+        "loss_all": found.loss_all / predicted,
+        "accuracy_all": found.correct_all / predicted,
+        "predicted_tokens": found.weight_all,
     }
 
 
 def masked_lm_totals(sums: MaskedLMSums) -> dict[str, Any]:
     """Returns the sums over all replicas, so that means over many batches are exact."""
-    loss, correct, weight = sum_over_replicas(list(sums))
-    return {"loss_sum": loss, "correct": correct, "masked_tokens": weight}
+    return dict(zip(MASKED_LM_TOTALS, sum_over_replicas(list(sums)), strict=True))
 
 
 def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, Any]:

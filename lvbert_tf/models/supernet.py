@@ -203,8 +203,8 @@ class LVBertSupernet(PresetModel):
             tape.watch(sources)
             seed = batch_seed(self.run_seed, data)
             logits = self._logits(data, slots, True, seed, for_gradient=True)
-            sums = masked_lm_sums(logits, data["mask_ids"], data["mask_weights"])
-            loss = sums.loss / denominator
+            sums = masked_lm_sums(logits, data)
+            loss = sums.loss_all / denominator
         of_shared, of_slots = tape.gradient(
             loss, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
@@ -227,7 +227,7 @@ class LVBertSupernet(PresetModel):
 
     def _sums_of(self, batch: Batch) -> MaskedLMSums:
         logits = self(batch, training=False)
-        return masked_lm_sums(logits, batch["mask_ids"], batch["mask_weights"])
+        return masked_lm_sums(logits, batch)
 
     def extract(self, architecture: ArchitectureSpec) -> LVBertMaskedLM:
         """Returns one path as a model of its own, with the weights copied.

@@ -30,12 +30,19 @@ class Candidate:
         fitness: what it was told; larger is better.
         iteration: in which generation it was scored, from 1.
         origin: `"initial"`, `"random"`, `"crossover"`, `"mutation"` or `"suggestion"`.
+        cost: what decides between equal fitness; less is better.
     """
 
     architecture: str
     fitness: float
     iteration: int
     origin: str
+    cost: float = 0.0
+
+    @property
+    def rank(self) -> tuple[float, float, str]:
+        """What sorts candidates, the best first: never the order of arrival."""
+        return (-self.fitness, self.cost, self.architecture)
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class Search(ABC):
 
     @property
     def top(self) -> tuple[Candidate, ...]:
-        """The best `top_k` so far, best first; of equal ones the earlier first."""
+        """The best `top_k` so far, best first; see `Candidate.rank`."""
         return tuple(self._top)
 
     @property
@@ -197,17 +204,20 @@ class Search(ABC):
                     self._add(candidate, "suggestion")
         return list(self._pending)
 
-    def tell(self, fitness: Mapping[str, float]) -> IterationSummary:
+    def tell(
+        self, fitness: Mapping[str, float], costs: Mapping[str, float] | None = None
+    ) -> IterationSummary:
         """Takes the fitness of the generation that was asked.
 
         Args:
             fitness: of exactly the candidates that `ask` returned; larger is better.
+            costs: of the same; less is better where the fitness is equal.
 
         Returns:
             What the generation brought.
 
         Raises:
-            ValueError: if other candidates than asked are told, or a fitness is NaN.
+            ValueError: if other candidates than asked are told, or a number is NaN.
         """
         if set(fitness) != set(self._pending) or not fitness:
             unlike = sorted(set(fitness) ^ set(self._pending))
@@ -218,17 +228,28 @@ class Search(ABC):
         for candidate, value in fitness.items():
             if math.isnan(value):
                 raise ValueError(f"The fitness of {candidate!r} is not a number.")
+        costs = dict.fromkeys(fitness, 0.0) if costs is None else costs
+        if set(costs) != set(fitness) or any(map(math.isnan, costs.values())):
+            raise ValueError(
+                "`costs` must be numbers of the candidates that `fitness` is of. "
+                f"Received: {dict(costs)!r}"
+            )
         best_before = self._top[0] if self._top else None
         self._iteration += 1
         scored = [
-            Candidate(candidate, float(fitness[candidate]), self._iteration, origin)
+            Candidate(
+                candidate,
+                float(fitness[candidate]),
+                self._iteration,
+                origin,
+                float(costs[candidate]),
+            )
             for candidate, origin in self._pending.items()
         ]
-        # Stable: of equal ones the earlier keeps its place.
-        ranked = sorted([*self._top, *scored], key=lambda c: -c.fitness)
-        self._top = ranked[: self.top_k]
+        self._top = sorted([*self._top, *scored], key=lambda c: c.rank)[: self.top_k]
         self._evaluations += len(scored)
-        improved = self._top[0] is not best_before
+        # Another name alone is no improvement.
+        improved = best_before is None or self._top[0].rank[:2] < best_before.rank[:2]
         if improved:
             self._last_improvement = self._iteration
         self._pending = {}

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--objective",
         choices=("electra", "mlm"),
         default="electra",
-        help="what to train by: electra compares held-out losses, mlm accuracies "
-        "(default: electra)",
+        help="what to train by; compared is the held-out masked-LM loss at [MASK], of "
+        "electra its generator's (default: electra)",
     )
     parser.add_argument(
         "--batch-size", type=int, default=0, help="0: the supernet's (default)"

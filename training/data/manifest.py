@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from command_line import UsageError
+import numpy as np
+from numpy.typing import NDArray
+
+from command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import read_vocabulary
+from training.data.token_counts import TOKEN_COUNTS_FILE, read_token_counts
 
 if TYPE_CHECKING:
     from lvbert_tf.models.tokenizer import LVBertTokenizer
 
 INDEX_FILE = "index.json"
 VOCABULARY_FILE = "vocab.txt"
-FORMAT = 1
+FORMAT = 2
+"""1 had no counts of tokens, and nested splits by one hash."""
 SPLITS = ("train", "held_out")
 
 
@@ -49,6 +54,7 @@ class DataManifest:
         shards: its record files.
         vocabulary_size: number of ids.
         vocabulary_sha256: of the vocabulary file's bytes.
+        token_counts_sha256: of the bytes of ``token_counts.npy``.
     """
 
     directory: Path
@@ -57,6 +63,7 @@ class DataManifest:
     shards: tuple[Shard, ...]
     vocabulary_size: int
     vocabulary_sha256: str
+    token_counts_sha256: str
 
     @classmethod
     def load(cls, directory: str | Path) -> "DataManifest":
@@ -77,7 +84,9 @@ class DataManifest:
             index = json.loads(path.read_text("utf-8"))
             if index["format"] != FORMAT:
                 raise UsageError(
-                    f"{path}: expected format {FORMAT}. Received: {index['format']}."
+                    f"{path}: expected format {FORMAT}. Received: {index['format']}. "
+                    "It was prepared by another version, whose figures must not mix "
+                    "with those of this one: prepare the data again."
                 )
             manifest = cls(
                 directory=directory,
@@ -86,6 +95,7 @@ class DataManifest:
                 shards=tuple(Shard(**shard) for shard in index["shards"]),
                 vocabulary_size=int(index["vocabulary"]["size"]),
                 vocabulary_sha256=str(index["vocabulary"]["sha256"]),
+                token_counts_sha256=str(index["token_counts"]["sha256"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
@@ -118,6 +128,22 @@ class DataManifest:
     def num_examples(self, split: str) -> int:
         """Returns the number of examples of a split."""
         return sum(shard.examples for shard in self.split(split))
+
+    def token_counts(self) -> NDArray[np.int64]:
+        """Reads how often each id stands in the training split: int64 (V,).
+
+        Raises:
+            CommandError: if the file is missing or damaged.
+        """
+        path = self.directory / TOKEN_COUNTS_FILE
+        try:
+            return read_token_counts(
+                path.read_bytes(), self.vocabulary_size, self.token_counts_sha256
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(
+                f"{path}: not the counts of this data: {error}. Prepare it again"
+            ) from error
 
     def vocabulary(self) -> list[str]:
         """Reads the vocabulary."""

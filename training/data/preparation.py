@@ -1,5 +1,6 @@
 """Data preparation from corpus to data directory, in resumable steps."""
 
+import hashlib
 import json
 import sys
 import time
@@ -21,6 +22,11 @@ from training.data.corpus_report import (
 from training.data.engine import Engine, Folder, Outcome
 from training.data.manifest import FORMAT, INDEX_FILE, VOCABULARY_FILE
 from training.data.prepare_options import PrepareOptions
+from training.data.token_counts import (
+    TOKEN_COUNTS_FILE,
+    count_token_ids,
+    token_counts_bytes,
+)
 from training.data.vocabulary_training import train_vocabulary
 
 __all__ = ["PrepareOptions", "prepare"]
@@ -59,7 +65,8 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         _check(options, outcome.counts)
         report = corpus_report(outcome, len(vocabulary))
         _write_report(folder, report)
-        _write_index(folder, _index(options, vocabulary, outcome))
+        token_counts = _write_token_counts(folder, outcome, len(vocabulary))
+        _write_index(folder, _index(options, vocabulary, outcome, token_counts))
         folder.publish()
     except UsageError:
         folder.discard()
@@ -150,8 +157,28 @@ def _check(options: PrepareOptions, counts: dict[str, int]) -> None:
         raise options.empty()
 
 
+def _write_token_counts(
+    folder: Folder, outcome: Outcome, vocabulary_size: int
+) -> dict[str, Any]:
+    """Counts the tokens of the training records; returns their entry in the index."""
+    files = [
+        f"{folder.result}/{shard.file}"
+        for shard in outcome.shards
+        if shard.split == "train"
+    ]
+    content = token_counts_bytes(count_token_ids(files, vocabulary_size))
+    folder.write(TOKEN_COUNTS_FILE, content)
+    return {
+        "file": TOKEN_COUNTS_FILE,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
 def _index(
-    options: PrepareOptions, vocabulary: Sequence[str], outcome: Outcome
+    options: PrepareOptions,
+    vocabulary: Sequence[str],
+    outcome: Outcome,
+    token_counts: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -163,6 +190,7 @@ def _index(
             "size": len(vocabulary),
             "sha256": vocabulary_sha256(vocabulary),
         },
+        "token_counts": token_counts,
         "shards": [asdict(shard) for shard in outcome.shards],
     }
 

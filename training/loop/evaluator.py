@@ -27,11 +27,14 @@ class Evaluator(orbit.StandardEvaluator):
         """Evaluates on the whole held-out set.
 
         Returns:
-            Name to a float, or to a dictionary or list of them.
+            Name to a float, to a dictionary or list of them, or to None where a figure
+            is undefined.
         """
         figures: Figures = self.evaluate(tf.constant(-1))
         return {
-            name: value if isinstance(value, (dict, list)) else float(value)
+            name: value
+            if value is None or isinstance(value, (dict, list))
+            else float(value)
             for name, value in figures.items()
         }
 

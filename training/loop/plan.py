@@ -24,6 +24,8 @@ class Plan:
             static shape.
         summarize: sums of `test_step` over the held-out batches to figures; one of
             them is `loss`, by which the best checkpoint is chosen.
+        train_figures: means of `train_step`'s figures over the steps since the last
+            line of the log, to the figures of the line: ratios of what was summed.
         describe_step: what a message should say of a step besides its number, for
             example its route; or an empty string.
         parts: what a step makes use of, each with a running mean of the loss of its
@@ -37,6 +39,7 @@ class Plan:
     training_batches: Callable[[int], "tf.data.Dataset"]
     validation_batches: Callable[[], "tf.data.Dataset"]
     summarize: Callable[[Figures], Figures]
+    train_figures: Callable[[Figures], Figures] = field(default=dict)
     describe_step: Callable[[int], str] = field(default=lambda step: "")
     parts: Callable[[int], Sequence[str]] = field(default=lambda step: ())
     write_model: Callable[[Path], None] | None = None

@@ -135,7 +135,8 @@ def train(
             progress.set(**{n: figures[n] for n in _ON_THE_BAR if n in figures})
             progress.update(1)
             if due(run.log_every):
-                means = {**state.take_means(), **state.running.figures()}
+                means = plan.train_figures(state.take_means())
+                means |= state.running.figures()
                 log.train(step, means, timer.take())
             if due(run.evaluate_every):
                 evaluate()

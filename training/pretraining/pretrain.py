@@ -1,6 +1,7 @@
 """``pretrain``: trains one architecture by replaced-token detection or masked LM."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from training.data.verification import start_verification
 from training.loop.batches import data_identity, held_out_batches, training_batches
 from training.loop.plan import Plan
 from training.loop.train import train
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.metrics.ranking import auc_from_histogram
 from training.pretraining import experiment
@@ -32,9 +34,10 @@ def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
             the encoder (of ELECTRA's pair: the discriminator) with its tokenizer.
 
     Returns:
-        `steps`, `tokens_per_second` (padding included), `model`, and on held-out text
-        `mlm_accuracy` and, for ELECTRA, `generator_loss`, `discriminator_loss`,
-        `discriminator_auc`, or for masked LM `loss`.
+        `steps`, `tokens_per_second` (padding included), `model`, and on held-out text,
+        at the positions that show [MASK], `mlm_accuracy`, `unigram_loss` and the loss
+        of the network that predicts tokens: `generator_loss` for ELECTRA, with
+        `discriminator_loss` and `discriminator_auc`, or `loss` for masked LM.
     """
     config = experiment.to_toml(settings)
     identity = data_identity(settings.data)
@@ -56,8 +59,10 @@ def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, A
         compile_model(model, settings.optimizer, run_options)
 
     def summarize(sums: dict[str, Any]) -> dict[str, Any]:
-        return electra_figures(model, sums) if electra else _masked_lm_figures(sums)
+        figures = electra_figures if electra else _masked_lm_figures
+        return {**figures(model, sums), "unigram_loss": unigram_loss}
 
+    unigram_loss = held_out_unigram_loss(settings.data)
     outcome = train(
         Plan(
             label="pretrain",
@@ -74,6 +79,7 @@ def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, A
                 distribution=distribution,
             ),
             summarize=summarize,
+            train_figures=detection_rates,
             write_model=(
                 lambda target: write_preset(backbone, tokenizer, settings, target)
             )
@@ -104,19 +110,68 @@ def build(model: PretrainModel, vocabulary_size: int) -> Any:
 def electra_figures(model: Any, sums: dict[str, Any]) -> dict[str, Any]:
     """Returns the held-out figures of an ELECTRA pair from the sums of `test_step`.
 
-    The area under the ROC curve is left out where nothing (or everything) was replaced.
+    `generator_loss` and `mlm_accuracy` are those at positions that show [MASK]. The
+    area under the ROC curve is left out where nothing (or everything) was replaced.
     """
     sums = dict(sums)
     counts = sums.pop("disc_histogram")
-    figures = {name: float(value) for name, value in model.metrics_from(sums).items()}
+    generator = masked_lm_figures(
+        {
+            "loss_sum": sums["mlm_loss"],
+            "correct": sums["mlm_correct"],
+            "loss_sum_all": sums["mlm_loss_all"],
+            "correct_all": sums["mlm_correct_all"],
+            "masked_tokens": sums["masked_tokens"],
+            "predicted_tokens": sums["predicted_tokens"],
+        }
+    )
+    figures = {
+        **{name: float(value) for name, value in model.metrics_from(sums).items()},
+        "generator_loss_kept": generator["loss_kept"],
+        "mlm_accuracy_kept": generator["accuracy_kept"],
+    }
     auc = auc_from_histogram(counts)
-    return figures if auc is None else {**figures, "discriminator_auc": auc}
+    if auc is not None:
+        figures["discriminator_auc"] = auc
+    return detection_rates(figures)
 
 
-def _masked_lm_figures(sums: dict[str, Any]) -> dict[str, Any]:
+def _masked_lm_figures(model: Any, sums: dict[str, Any]) -> dict[str, Any]:
     figures = masked_lm_figures(sums)
-    # The contract's name, beside the one that the training curve has.
-    return {**figures, "mlm_accuracy": figures["accuracy"]}
+    # The contract's names, beside those that the training curve has.
+    return {
+        **figures,
+        "mlm_accuracy": figures["accuracy"],
+        "mlm_accuracy_all": figures["accuracy_all"],
+    }
+
+
+def detection_rates(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Puts precision and recall of a discriminator in the place of their counts.
+
+    Args:
+        figures: with `replaced`, `called_replaced` and `found`, sums over batches or
+            means of such sums; or of a network that detects nothing.
+
+    Returns:
+        The figures with `discriminator_precision` and `discriminator_recall`. One that
+        is undefined is None, and `undefined` says why.
+    """
+    rates = dict(figures)
+    if "found" not in rates:
+        return rates
+    found, called, replaced = (
+        float(rates.pop(name)) for name in ("found", "called_replaced", "replaced")
+    )
+    undefined = {}
+    for name, whole, reason in (
+        ("discriminator_precision", called, "no token was called replaced"),
+        ("discriminator_recall", replaced, "no token was replaced"),
+    ):
+        rates[name] = found / whole if whole > 0 else None
+        if whole <= 0:
+            undefined[name] = reason
+    return {**rates, "undefined": undefined} if undefined else rates
 
 
 def _with_objective(backbone: Any, settings: PretrainExperiment) -> Any:

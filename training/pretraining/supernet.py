@@ -17,6 +17,7 @@ from training.loop.figures import draw_running_losses
 from training.loop.plan import Plan
 from training.loop.running_losses import parts_of_path
 from training.loop.train import train
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
@@ -42,8 +43,10 @@ def run(settings: SupernetExperiment, run_dir: Path) -> dict[str, Any]:
         run_dir: where everything is written.
 
     Returns:
-        `steps`, `loss`, `accuracy` on held-out text (mean over fixed random routes),
-        `examples_per_second`, and more.
+        `steps`; on held-out text, as a mean over fixed random routes, `loss` and
+        `accuracy` at the positions that show [MASK], `unigram_loss` there, and those
+        over all predicted positions and over the kept ones, see
+        `training.metrics.masked_lm`; `examples_per_second`, and more.
     """
     config = experiment.to_toml(settings)
     identity = data_identity(settings.data)
@@ -84,6 +87,7 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
         stored.set_weights(model.get_weights())
         write_preset(stored, tokenizer, settings, target)
 
+    unigram_loss = held_out_unigram_loss(settings.data)
     outcome = train(
         Plan(
             label="supernet",
@@ -101,7 +105,10 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
                 distribution=distribution,
                 routes=validation_routes,
             ),
-            summarize=masked_lm_figures,
+            summarize=lambda sums: {
+                **masked_lm_figures(sums),
+                "unigram_loss": unigram_loss,
+            },
             describe_step=lambda step: f" (route {path(step)})",
             parts=lambda step: parts_of_path(path(step)),
             write_model=write_model if distribution.is_chief else None,
@@ -117,9 +124,6 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
         directory,
         "supernet",
         outcome,
-        {
-            "loss": outcome.validation["loss"],
-            "accuracy": outcome.validation["accuracy"],
-        },
+        outcome.validation,
         settings,
     )

@@ -68,9 +68,10 @@ class QuickSearch:
     top_k: int = setting("parents", 4, minimum=1)
     examples: int = setting("held-out examples to score on", 256, minimum=1)
     top: str = setting(
-        "layer type of the top layer, empty for any; the classifier reads the first "
-        "token, which sees the whole text through self-attention only",
-        "s",
+        "layer types that the top layers are fixed to, for example s; empty: all are "
+        "free. The classifier reads the first token, which sees the whole text "
+        "through self-attention only",
+        "",
     )
 
 

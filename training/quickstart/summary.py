@@ -14,7 +14,7 @@ MARGIN = 0.10
 _FIGURES = {
     "data": ("corpus", "labelled_train", "labelled_held_out"),
     "prepare": ("examples", "held_out_examples", "vocabulary_size"),
-    "supernet": ("steps", "loss", "accuracy", "examples_per_second"),
+    "supernet": ("steps", "loss", "unigram_loss", "accuracy", "examples_per_second"),
     "search": ("best", "evaluations"),
     "pretrain": ("steps", "mlm_accuracy", "discriminator_auc", "tokens_per_second"),
     "finetune": ("median", "majority", "dev_examples"),
@@ -34,10 +34,13 @@ def summarize(
         run_dir: where they lie; the architecture is drawn into ``figures``.
     """
     found = results["search"]["best"]["architecture"]
+    pattern = results["search"].get("pattern", "?" * len(found))
+    fixed = {i: x for i, x in enumerate(pattern, start=1) if x != "?"}
     draw_architecture(
         Architecture.parse(found),
         "The architecture that the search found",
         run_dir / "figures" / "architecture.png",
+        fixed=fixed,
     )
     fine = results["finetune"]
     pictures = sorted(
@@ -50,6 +53,7 @@ def summarize(
         "accuracy": fine["median"],
         "majority": fine["majority"],
         "architecture": found,
+        "fixed": {str(position): letter for position, letter in fixed.items()},
         "seconds": math.fsum(result["seconds"] for result in results.values()),
         "stages": dict(results),
         "answers": results["serve"]["answers"],
@@ -82,11 +86,16 @@ def print_summary(summary: Mapping[str, Any], stream: TextIO) -> None:
         text = answer["text"]
         text = text if len(text) <= 70 else text[:67] + "..."
         print(f"  {shown}: {text}", file=stream)
-    verdict = "beats" if summary["passed"] else "DOES NOT BEAT"
+    if summary["fixed"]:
+        places = ", ".join(f"{i}: {x}" for i, x in summary["fixed"].items())
+        print(f"\nlayers that were fixed, not found: {places}", file=stream)
+    points = 100 * (summary["accuracy"] - summary["majority"])
     print(
-        f"\nThe classifier gets {summary['accuracy']:.1%} of the held-out texts right; "
-        f"it {verdict} the most frequent class ({summary['majority']:.1%}) by "
-        f"{MARGIN:.0%}.",
+        f"\nThe classifier gets {summary['accuracy']:.1%} of the held-out texts right, "
+        f"{abs(points):.1f} points {'more' if points >= 0 else 'FEWER'} than the most "
+        f"frequent class ({summary['majority']:.1%}): it "
+        f"{'PASSES' if summary['passed'] else 'DOES NOT PASS'}, which takes "
+        f"{100 * MARGIN:.0f}.",
         file=stream,
     )
 
@@ -98,7 +107,7 @@ def _figures(name: str, result: Mapping[str, Any]) -> str:
         if value is None:
             continue
         if isinstance(value, Mapping):
-            inner = ("architecture", "accuracy", "max_abs_difference")
+            inner = ("architecture", "loss", "accuracy", "max_abs_difference")
             value = " ".join(_shown(value[k]) for k in inner if k in value)
         elif isinstance(value, list):
             value = len(value)

@@ -22,8 +22,19 @@ from lvbert_tf.version import __version__
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
-# Where something lies is not what it is.
-_LOCATIONS = frozenset({("data", "directory"), ("model", "directory")})
+FORMAT = 2
+"""Of what the figures in a run directory mean. In 1, losses and accuracies were those
+of all predicted positions, kept ones included."""
+
+# Where something lies is not what it is: its content is compared.
+_LOCATIONS = frozenset(
+    {
+        ("data", "directory"),
+        ("model", "directory"),
+        ("scoring", "supernet"),
+        ("space", "latency_table"),
+    }
+)
 
 
 class RunDirectory:
@@ -117,7 +128,8 @@ class RunDirectory:
             stage: the command that must have written it.
 
         Raises:
-            UsageError: if it is no such directory.
+            UsageError: if it is no such directory, or one of another version whose
+                figures mean something else.
         """
         run = cls(path)
         if not run.config_file.is_file():
@@ -131,6 +143,7 @@ class RunDirectory:
                 f"{option} {path}: expected the run directory of `{stage}`, "
                 f"found one of `{found}`"
             )
+        run._check_format(option, run.versions())
         return run
 
     def versions(self) -> dict[str, Any]:
@@ -219,7 +232,7 @@ class RunDirectory:
         if self.config_file.exists():
             self._check_same(config_toml, identity)
             return
-        versions = {**_versions(), "data": dict(identity)}
+        versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)
 
@@ -227,6 +240,7 @@ class RunDirectory:
         there = _flat(read_tables(self.config_file))
         asked = _flat(read_tables(self.config_file, config_toml))
         versions = self.versions()
+        self._check_format("--run-dir", versions)
         there |= _flat({"data (content)": versions.pop("data")})
         asked |= _flat({"data (content)": dict(identity)})
         different = [
@@ -251,6 +265,22 @@ class RunDirectory:
                 f"warning: {self.path} was begun with other versions "
                 f"({', '.join(changed)}): going on may not be bit-identical",
                 file=sys.stderr,
+            )
+
+    def _check_format(self, option: str, versions: Mapping[str, Any]) -> None:
+        """Refuses a run whose figures mean something else than those of this version.
+
+        Raises:
+            UsageError: naming the version that wrote it.
+        """
+        found = versions.get("format", 1)
+        if found != FORMAT:
+            raise UsageError(
+                f"{option} {self.path}: expected a run of format {FORMAT}, found "
+                f"format {found}, begun by lvbert_tf "
+                f"{versions.get('lvbert_tf', 'of an unknown version')}. Its losses and "
+                "accuracies are those of other positions and must not mix with new "
+                "ones: run it again in another directory"
             )
 
 

@@ -12,9 +12,10 @@ from training.pretraining.trained_supernet import TrainedSupernet
 from training.run.devices import set_up
 from training.run.progress import Progress
 from training.scoring.inputs import check_fits
-from training.scoring.path_losses import path_losses, unigram_entropy
+from training.scoring.path_losses import path_losses
 from training.scoring.random_architectures import draw_architectures
-from training.scoring.score import Score
+from training.scoring.score import figures_of
+from training.scoring.supernet_doubts import SupernetDoubts
 from training.scoring.supernet_scorer import SupernetScorer
 
 
@@ -41,9 +42,11 @@ def run(
 
     Returns:
         `results`, one object for each architecture: `architecture`, `accuracy`,
-        `loss` (nats a token), `standard_error` of the accuracy, `masked_tokens`. With
-        random paths `random_paths`, see `training.scoring.path_losses`, and in it
-        `unigram_entropy` of the masked tokens.
+        `loss` (nats a token), `standard_error` of the accuracy, `masked_tokens`, all
+        of the positions that show [MASK], and the figures of the kept and of all
+        positions, see `training.scoring.score.Score`; `unigram_loss`, that of the
+        training text's token frequencies; `warnings`. With random paths
+        `random_paths`, see `training.scoring.path_losses`.
     """
     set_up()
     trained = trained_supernet.load(supernet_dir)
@@ -69,25 +72,21 @@ def run(
             shown = done
 
         scores = scorer.score([*named, *drawn], on_work=show)
-    result = {
-        "results": [_figures(score) for score in scores[: len(named)]],
+    unigram_loss = scorer.unigram_loss()
+    doubts = SupernetDoubts(unigram_loss, trained.step, trained.settings.run.steps)
+    doubts.look(scores[len(named) :])
+    result: dict[str, Any] = {
+        "results": [figures_of(score) for score in scores[: len(named)]],
+        "unigram_loss": unigram_loss,
         "supernet_step": trained.step,
+        "warnings": doubts.warnings,
     }
     if drawn:
-        result["random_paths"] = {
-            **path_losses(
-                {score.architecture: score.loss for score in scores[len(named) :]},
-                trained.model.letters,
-            ),
-            "unigram_entropy": unigram_entropy(scorer.masked_tokens()),
-        }
+        result["random_paths"] = path_losses(
+            {score.architecture: score.loss for score in scores[len(named) :]},
+            trained.model.letters,
+        )
     return result
-
-
-def _figures(score: "Score") -> dict[str, Any]:
-    figures = dataclasses.asdict(score)
-    del figures["eliminated"]  # nobody races here
-    return figures
 
 
 def _random_paths(trained: "TrainedSupernet", count: int) -> list[str]:

@@ -19,7 +19,7 @@ from training.run.devices import Distribution
 
 Batch = dict[str, Any]
 Rows = NDArray[np.float64]
-"""float64 (3, rows): loss, correct and number of the masked tokens of each example."""
+"""float64 (6, rows): of each example the sums of `MaskedLMRows`."""
 
 
 class PathFunctions:

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 
 def path_losses(losses: Mapping[str, float], letters: str) -> dict[str, Any]:
     """Averages losses over the paths that take a letter at a position.
 
     Args:
-        losses: path to its loss, nats per masked token.
+        losses: path to its loss, nats a position that shows [MASK].
         letters: of the supernet.
 
     Returns:
@@ -40,21 +37,6 @@ def path_losses(losses: Mapping[str, float], letters: str) -> dict[str, Any]:
             for i in range(length)
         ],
     }
-
-
-def unigram_entropy(tokens: Iterable[ArrayLike]) -> float:
-    """Returns the entropy of the tokens' frequencies, in nats.
-
-    It is the loss of the best model that looks at no neighbour; a supernet whose paths
-    lie above it has not begun to learn.
-
-    Args:
-        tokens: the masked tokens, in any pieces.
-    """
-    everything = np.concatenate([np.asarray(piece) for piece in tokens])
-    _, counts = np.unique(everything, return_counts=True)
-    shares = counts / counts.sum()
-    return float(-(shares * np.log(shares)).sum())
 
 
 def _mean(values: Iterable[float]) -> float | None:

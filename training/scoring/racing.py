@@ -10,6 +10,7 @@ The parents of the next generation depend on the top k alone. While no candidate
 belongs there is given up, the search is the same as without racing, score by score.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -17,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from command_line import CommandError
-from training.scoring.score import OnScored, OnWork, RowScorer, Score, score_of
+from training.scoring.score import (
+    FITNESS,
+    LOSS_DIGITS,
+    OnScored,
+    OnWork,
+    RowScorer,
+    Score,
+    rank_key,
+    score_of,
+)
 
 Z = 2.4
 """Standard errors; see `benchmarks/search_racing.py` for what it gains and misses."""
@@ -34,14 +44,18 @@ class RacingScorer:
     Args:
         scorer: scores candidates on one batch.
         top_k: how many of the best matter, k.
+        fitness: what ranks, one of `training.scoring.score.FITNESS`.
         z: how sure to be, in standard errors.
     """
 
-    def __init__(self, scorer: RowScorer, top_k: int, z: float = Z) -> None:
+    def __init__(
+        self, scorer: RowScorer, top_k: int, fitness: str = "loss", z: float = Z
+    ) -> None:
+        self._fitness = fitness
         self._scorer = scorer
         self._top_k = top_k
         self._z = z
-        # Rows of the best so far: candidate -> (3, all rows)
+        # Rows of the best so far: candidate -> (6, all rows)
         self._known: dict[str, Array] = {}
         self.token_evaluations = 0
         """Masked tokens predicted so far, summed over candidates."""
@@ -75,7 +89,9 @@ class RacingScorer:
             CommandError: if nothing is masked, or a loss is not finite.
         """
         self._learn([one for one in incumbents if one not in self._known])
-        race = _Race(list(dict.fromkeys(candidates)), incumbents, self._known)
+        race = _Race(
+            list(dict.fromkeys(candidates)), incumbents, self._known, self._fitness
+        )
         for number in range(self._scorer.num_batches):
             running = race.running
             if not running:
@@ -90,7 +106,9 @@ class RacingScorer:
         complete = race.complete()
         tokens = int(next(iter(complete.values()))[2].sum())
         self.full_token_evaluations += tokens * len(set(candidates))
-        best = sorted(complete, key=lambda one: -complete[one][1].sum())
+        best = sorted(
+            complete, key=lambda one: -worth(complete[one], self._fitness).sum()
+        )
         # More than k, so that ties cannot push one out that the search keeps.
         self._known = {one: complete[one] for one in best[: 2 * self._top_k]}
         result = [scores[candidate] for candidate in candidates]
@@ -111,6 +129,22 @@ class RacingScorer:
         self._known |= dict(zip(incumbents, whole, strict=True))
 
 
+def worth(rows: Array, fitness: str) -> Array:
+    """Returns what each example adds to the fitness: (..., rows).
+
+    All candidates are asked for the same positions, so that sums order them as means
+    do.
+
+    Args:
+        rows: (..., 6, rows), see `RowScorer.rows`.
+        fitness: one of `training.scoring.score.FITNESS`.
+    """
+    place, sign = {"loss": (0, -1.0), "accuracy": (1, 1.0), "accuracy_all": (4, 1.0)}[
+        fitness
+    ]
+    return sign * rows[..., place, :]
+
+
 class _Race:
     """The rows of one generation and of the best before it, as they come in."""
 
@@ -119,13 +153,15 @@ class _Race:
         candidates: Sequence[str],
         incumbents: Sequence[str],
         known: dict[str, Array],
+        fitness: str,
     ) -> None:
+        self._fitness = fitness
         self._candidates = candidates
         self._whole = {one: known[one] for one in incumbents}
         self._parts: dict[str, list[Array]] = {one: [] for one in candidates}
         names = dict.fromkeys([*self._whole, *self._parts])
         self._names = {one: i for i, one in enumerate(names)}
-        # Of the correct tokens by example: sums, and sums of products of two runners
+        # Of the worth by example: sums, and sums of products of two runners
         self._sums = np.zeros(len(names))
         self._products = np.zeros((len(names), len(names)))
         self._out: set[str] = set()
@@ -137,17 +173,19 @@ class _Race:
         return [one for one in self._candidates if one not in self._out]
 
     def add(self, rows: Array) -> None:
-        """Takes the rows (runners, 3, rows) of one more batch."""
+        """Takes the rows (runners, 6, rows) of one more batch."""
         width = rows.shape[-1]
-        correct = np.zeros((len(self._names), width))
+        values = np.zeros((len(self._names), width))
         for one, own in zip(self.running, rows, strict=True):
             self._parts[one].append(own)
-            correct[self._names[one]] = own[1]
+            values[self._names[one]] = worth(own, self._fitness)
         for one, whole in self._whole.items():
-            correct[self._names[one]] = whole[1, self._seen : self._seen + width]
+            values[self._names[one]] = worth(whole, self._fitness)[
+                self._seen : self._seen + width
+            ]
         self._seen += width
-        self._sums += correct.sum(axis=1)
-        self._products += correct @ correct.T
+        self._sums += values.sum(axis=1)
+        self._products += values @ values.T
 
     def give_up(self, top_k: int, z: float, share: float) -> None:
         """Gives up who is behind at least `top_k` others.
@@ -173,7 +211,7 @@ class _Race:
         to any one of them.
         """
         names = list(self._whole)
-        known = np.stack([self._whole[one][1] for one in names])
+        known = np.stack([worth(self._whole[one], self._fitness) for one in names])
         threshold = np.sort(known.sum(axis=1))[-top_k]
         middle = known.mean(axis=0)
         seen, total = self._seen, known.shape[1]
@@ -184,7 +222,9 @@ class _Race:
                 key=lambda i: sum(a == b for a, b in zip(names[i], one, strict=True)),
             )
             x = np.stack([np.ones(total), middle, known[likest]], axis=1)
-            y = np.concatenate([part[1] for part in self._parts[one]])
+            y = np.concatenate(
+                [worth(part, self._fitness) for part in self._parts[one]]
+            )
             solution, *_ = np.linalg.lstsq(x[:seen], y, rcond=None)
             rest = y - x[:seen] @ solution
             spread = math.sqrt(float(rest @ rest) / (seen - x.shape[1]))
@@ -220,35 +260,44 @@ class _Race:
     def scores(self, top_k: int) -> dict[str, Score]:
         """Returns the score of every candidate.
 
-        Of one that was given up it is an estimate: the k-th best's accuracy plus the
+        Of one that was given up it is an estimate: the k-th best's figures plus the
         difference on the examples that both saw, and in any case below the k-th best.
         """
         complete = self.complete()
         if not complete:
             raise CommandError("the held-out set is empty: nothing can be scored")
         sums = {one: rows.sum(axis=-1) for one, rows in complete.items()}
-        ranked = sorted(sums, key=lambda one: -sums[one][1])
+        place = FITNESS.index(self._fitness)
+        ranked = sorted(
+            sums, key=lambda one: rank_key(score_of(one, sums[one]), self._fitness)
+        )
         last = ranked[min(top_k, len(ranked)) - 1]
-        tokens = float(sums[last][2])
         found = {}
         for one in self._candidates:
             if one in complete:
-                found[one] = score_of(one, *sums[one].tolist())
+                found[one] = score_of(one, sums[one].tolist())
                 continue
             own = np.concatenate(self._parts[one], axis=-1)
             same = complete[last][:, : own.shape[-1]]
-            seen = float(own[2].sum())
-            behind = (own[:2] - same[:2]).sum(axis=-1) / seen
-            accuracy = sums[last][1] / tokens + behind[1]
-            loss = sums[last][0] / tokens + behind[0]
-            below = (sums[last][1] - 1.0) / tokens
-            estimate = max(0.0, min(float(accuracy), float(below)))
-            found[one] = Score(
-                architecture=one,
-                accuracy=estimate,
-                loss=float(loss),
-                standard_error=math.sqrt(estimate * (1.0 - estimate) / seen),
-                masked_tokens=int(seen),
+            seen = np.repeat(own[[2, 5]].sum(axis=-1), 2)  # for loss, hits; _all
+            whole = np.repeat(sums[last][[2, 5]], 2)
+            figures = np.array([0, 1, 3, 4])
+            estimate = sums[last][figures] / whole
+            estimate += (own - same)[figures].sum(axis=-1) / seen
+            # Below the k-th best, by one hit or by what losses are told apart by.
+            if place == 0:
+                worst = sums[last][0] / whole[0] + 2.0 * 10.0**-LOSS_DIGITS
+                estimate[0] = max(estimate[0], worst)
+            else:
+                hits = 1 if place == 1 else 3  # in `figures`
+                worst = (sums[last][figures[hits]] - 1.0) / whole[hits]
+                estimate[hits] = min(estimate[hits], worst)
+            estimate[[1, 3]] = np.clip(estimate[[1, 3]], 0.0, 1.0)
+            loss, hits_sum, loss_all, hits_all = (estimate * seen).tolist()
+            score = score_of(
+                one,
+                [loss, hits_sum, seen[0], loss_all, hits_all, seen[2]],
                 eliminated=True,
             )
+            found[one] = dataclasses.replace(score, accuracy_kept=None, loss_kept=None)
         return found

@@ -15,12 +15,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from training.loop.batches import held_out_batches
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.pretraining.trained_supernet import TrainedSupernet
 from training.run.devices import Distribution
 from training.run.options import Data
 from training.scoring.path_functions import PathFunctions
 from training.scoring.prefix_walk import PrefixWalk, StateMemory
-from training.scoring.score import OnScored, OnWork, Score, score_of
+from training.scoring.score import SUMS, OnScored, OnWork, Score, score_of
 from training.scoring.worker_sums import WorkerSums
 
 Batch = dict[str, Any]
@@ -30,6 +31,8 @@ STATE_MEMORY_BYTES = 1 << 30
 
 _MAX_BATCHES_IN_MEMORY = 1 << 30  # bytes
 _MAX_THREADS = 4
+_FIGURES = 2
+"""What the figures of a score mean; 1: of all predicted positions."""
 
 
 class SupernetScorer:
@@ -86,7 +89,7 @@ class SupernetScorer:
         )
         self._share_prefixes = share_prefixes
         self._sums = WorkerSums(distribution)
-        self._distribution = distribution
+        self._data, self._seed = data, seed
         self._identity = _digest(
             {
                 "weights_sha256": weights_sha256(trained.model),
@@ -95,6 +98,7 @@ class SupernetScorer:
                 "mask_probability": data.mask_probability,
                 "sequence_length": data.sequence_length,
                 "examples": data.validation_examples,
+                "figures": _FIGURES,
             }
         )
 
@@ -128,10 +132,10 @@ class SupernetScorer:
             CommandError: if nothing is masked, or a loss is not finite.
         """
         self._check(candidates)
-        totals = np.zeros((len(candidates), 3))
+        totals = np.zeros((len(candidates), len(SUMS)))
         for number in range(self._num_batches):
             # Who leads so far is likely to be a parent of the next generation.
-            order = np.argsort(-totals[:, 1], kind="stable")
+            order = np.argsort(totals[:, 0], kind="stable")
             leading = [candidates[i] for i in order[: len(incumbents)]]
             keep = [*incumbents, *leading] if number else incumbents
             totals += self._local_rows(number, candidates, keep).sum(axis=2)
@@ -139,7 +143,7 @@ class SupernetScorer:
                 on_work((number + 1) / self._num_batches)
         totals = self._sums.total(totals)
         scores = [
-            score_of(candidate, *total)
+            score_of(candidate, total)
             for candidate, total in zip(candidates, totals.tolist(), strict=True)
         ]
         for score in scores:
@@ -154,15 +158,9 @@ class SupernetScorer:
         self._check(candidates)
         return self._sums.gather(self._local_rows(number, candidates, keep))
 
-    def masked_tokens(self) -> Iterator[NDArray[np.int64]]:
-        """Yields the original ids of the masked tokens of this process's batches."""
-        local = self._distribution.strategy.experimental_local_results
-        for number in range(self._num_batches):
-            batch = self._batch(number)
-            for ids, weights in zip(
-                local(batch["mask_ids"]), local(batch["mask_weights"]), strict=True
-            ):
-                yield ids.numpy()[weights.numpy() > 0].astype(np.int64)
+    def unigram_loss(self) -> float:
+        """Returns the loss of the training text's token frequencies at [MASK]."""
+        return held_out_unigram_loss(self._data, self._seed)
 
     def _check(self, candidates: Sequence[str]) -> None:
         for candidate in candidates:
@@ -171,7 +169,7 @@ class SupernetScorer:
     def _local_rows(
         self, number: int, candidates: Sequence[str], keep: Sequence[str]
     ) -> NDArray[np.float64]:
-        """The rows of a batch that this worker holds: (candidates, 3, rows)."""
+        """The rows of a batch that this worker holds: (candidates, 6, rows)."""
         batch = self._batch(number)
         if self._share_prefixes:
             rows = self.walk(number, batch, candidates, keep)

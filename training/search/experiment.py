@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.run.settings import setting
+from training.scoring.score import FITNESS
 from training.search.constraints import COSTS, limits_of
 
 METHODS = ("evolution", "random", "both")
@@ -52,9 +53,16 @@ class Space:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What scores a candidate."""
+    """What scores a candidate, and by which figure it ranks."""
 
     supernet: str = setting("run directory of the supernet", "")
+    fitness: str = setting(
+        "what ranks candidates: the loss (less is better) or the accuracy at the "
+        "positions that show [MASK], or accuracy_all, over all predicted positions, "
+        "as in the paper",
+        "loss",
+        choices=FITNESS,
+    )
     examples: int = setting("held-out examples; 0 takes all", 0, minimum=0)
     mask_seed: int = setting("of the masks", 0, minimum=0)
     racing: bool = setting("whether to give up hopeless candidates early", False)
@@ -139,6 +147,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"may be repeated. {costs}",
     )
     parser.add_argument(
+        "--fitness",
+        choices=FITNESS,
+        default="loss",
+        help="what ranks candidates: loss or accuracy at the positions that show "
+        "[MASK], or accuracy_all, over all predicted positions, as in the paper "
+        "(default: loss)",
+    )
+    parser.add_argument(
         "--examples", type=int, default=0, help="held-out examples; 0 takes all"
     )
     parser.add_argument(
@@ -208,6 +224,7 @@ def from_arguments(arguments: argparse.Namespace) -> SearchExperiment:
         ),
         scoring=Scoring(
             supernet=str(arguments.supernet.absolute()),
+            fitness=arguments.fitness,
             examples=arguments.examples,
             mask_seed=arguments.mask_seed,
             racing=arguments.racing,

@@ -68,27 +68,22 @@ def make_jobs(
             run_dir if len(keys) == 1 else run_dir / "searches" / f"{method}_{seed}"
         )
         search = make_search(algorithm, space, method, seed)
-        jobs.append(Job(method, seed, search, SearchLog(folder), folder))
+        log = SearchLog(folder, options.scoring.fitness)
+        jobs.append(Job(method, seed, search, log, folder))
     return jobs
 
 
 def run_jobs(
-    jobs: Sequence[Job], scorer: "Scorer", *, suggest: bool = False
-) -> dict[str, Any]:
+    jobs: Sequence[Job], scorer: "Scorer", *, suggest: bool = False, **hooks: Any
+) -> None:
     """Runs every search to its end, one after the other.
 
     Args:
         jobs: resumed, see `SearchLog.resume`.
         scorer: scores for all of them.
         suggest: see `search_on`.
-
-    Returns:
-        `seconds` and `scoring_seconds` of this process.
+        **hooks: `on_generation` and `layer_evaluations`, likewise.
     """
-    seconds = scoring = 0.0
     for job in jobs:
         label = f"{job.method} search" + (f", seed {job.seed}" if len(jobs) > 1 else "")
-        spent = search_on(job.search, scorer, job.log, label=label, suggest=suggest)
-        seconds += spent["seconds"]
-        scoring += spent["scoring_seconds"]
-    return {"seconds": seconds, "scoring_seconds": scoring}
+        search_on(job.search, scorer, job.log, label=label, suggest=suggest, **hooks)

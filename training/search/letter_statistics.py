@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lvbert_tf.search.space import FREE
+
 
 def letter_counts(architectures: Sequence[str], letters: str) -> dict[str, list[int]]:
     """Returns how many of the architectures have each letter at each position."""
@@ -13,7 +15,7 @@ def letter_counts(architectures: Sequence[str], letters: str) -> dict[str, list[
 
 
 def letter_statistics(
-    tops: Mapping[str, Sequence[str]], letters: str
+    tops: Mapping[str, Sequence[str]], letters: str, pattern: str
 ) -> dict[str, Any]:
     """Counts letters by position over the top candidates of several searches.
 
@@ -23,35 +25,46 @@ def letter_statistics(
     Args:
         tops: name of a search to its top candidates, best first.
         letters: of the space.
+        pattern: a letter for each position that was fixed, `?` for a free one.
 
     Returns:
         `searches` and `candidates`, how many there are; `counts`, letter to the number
-        at each position; `bottom_two_layers` and `top_layer`, letter to its count
-        there, with `of`, the number of places, `expected_share`, what chance gives, and
-        `searches_led`, in how many searches the letter is the most frequent there;
-        `winners`, the best of each search.
+        at each position; `fixed`, position (from 1) to the letter that was given there;
+        `bottom_two_layers` and `top_layer`, letter to its count there, with `of`, the
+        number of places, `expected_share`, letter to what the pattern and even chance
+        at free positions give, and `searches_led`, in how many searches the letter is
+        the most frequent there; `winners`, the best of each search.
     """
     everyone = [candidate for top in tops.values() for candidate in top]
     return {
         "searches": len(tops),
         "candidates": len(everyone),
         "counts": letter_counts(everyone, letters),
-        "bottom_two_layers": _place(tops, letters, slice(0, 2)),
-        "top_layer": _place(tops, letters, slice(-1, None)),
-        "expected_share": 1.0 / len(letters),
+        "fixed": {str(i): x for i, x in enumerate(pattern, start=1) if x != FREE},
+        "bottom_two_layers": _place(tops, letters, pattern, slice(0, 2)),
+        "top_layer": _place(tops, letters, pattern, slice(-1, None)),
         "winners": {name: top[0] for name, top in tops.items() if top},
     }
 
 
 def _place(
-    tops: Mapping[str, Sequence[str]], letters: str, where: slice
+    tops: Mapping[str, Sequence[str]], letters: str, pattern: str, where: slice
 ) -> dict[str, Any]:
     found = {
         name: "".join(candidate[where] for candidate in top)
         for name, top in tops.items()
     }
     everything = "".join(found.values())
+    places = pattern[where]
     return {
+        "expected_share": {
+            letter: sum(
+                1.0 / len(letters) if place == FREE else float(place == letter)
+                for place in places
+            )
+            / len(places)
+            for letter in letters
+        },
         "counts": {letter: everything.count(letter) for letter in letters},
         "of": len(everything),
         "searches_led": {

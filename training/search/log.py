@@ -23,10 +23,15 @@ from typing import TYPE_CHECKING
 
 from command_line import CommandError, json_safe
 from training.run.directory import write_text
-from training.scoring.score import Score
+from training.scoring.score import FITNESS, Score
 
 LOG_FILE = "search.jsonl"
 STATE_FILE = "state.json"
+_NOTHING_SPENT: dict[str, float] = {
+    "seconds": 0.0,
+    "scoring_seconds": 0.0,
+    "layer_evaluations": 0,
+}
 
 
 class SearchLog:
@@ -34,18 +39,24 @@ class SearchLog:
 
     Args:
         directory: where they lie; made when it is needed.
+        fitness: what ranks, one of `training.scoring.score.FITNESS`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, fitness: str = "loss") -> None:
+        self.fitness = fitness
         self.file = directory / LOG_FILE
         self._state_file = directory / STATE_FILE
         self._writes = True
         self.scores: dict[str, Score] = {}
         """Every score so far, by architecture."""
+        self.first_generation: list[str] = []
+        """The architectures of the first generation."""
         self.iterations: list[dict[str, Any]] = []
         """The lines of the iterations so far."""
-        self.seconds = 0.0
-        """Time spent before this process."""
+        self.spent = dict(_NOTHING_SPENT)
+        """`seconds`, `scoring_seconds` and `layer_evaluations` of the generations so
+        far, over all processes."""
+        self._spent_before = dict(_NOTHING_SPENT)
 
     def resume(self, search: "Search", *, writes: bool = True) -> bool:
         """Takes the search, the log and the scores back to the last whole generation.
@@ -65,7 +76,11 @@ class SearchLog:
         try:
             content = json.loads(self._state_file.read_text("utf-8"))
             search.load_state_dict(content["search"])
-            self.seconds = float(content["seconds"])
+            self._spent_before = {
+                name: type(zero)(content["spent"][name])
+                for name, zero in _NOTHING_SPENT.items()
+            }
+            self.spent = dict(self._spent_before)
         except FileNotFoundError:
             self._rewrite([])
             return False
@@ -94,8 +109,8 @@ class SearchLog:
         summary: "IterationSummary",
         scores: Sequence[Score],
         origins: Mapping[str, str],
-        seconds: float,
-    ) -> None:
+        spent: Mapping[str, float],
+    ) -> dict[str, Any]:
         """Writes a generation and the state after it.
 
         Args:
@@ -103,7 +118,10 @@ class SearchLog:
             summary: what `tell` returned.
             scores: of the generation, in its order.
             origins: architecture to the operator that made it.
-            seconds: time spent in this process.
+            spent: what this process spent on this search, see `SearchLog.spent`.
+
+        Returns:
+            The line of the iteration, with losses as what they are.
         """
         lines: list[dict[str, Any]] = [
             {
@@ -114,20 +132,39 @@ class SearchLog:
             }
             for score in scores
         ]
-        top = [
-            {"architecture": c.architecture, "accuracy": c.fitness} for c in search.top
-        ]
-        lines.append({"kind": "iteration", **asdict(summary), "top": top})
         for line in lines:
             self._remember(line)
+        sign = -1.0 if self.fitness == "loss" else 1.0
+        numbers = asdict(summary)
+        iteration = {
+            "kind": "iteration",
+            "fitness": self.fitness,
+            **numbers,
+            **{name: sign * numbers[name] for name in ("best", "mean", "top_mean")},
+            "top": [
+                {
+                    "architecture": c.architecture,
+                    **{
+                        name: getattr(self.scores[c.architecture], name)
+                        for name in FITNESS
+                    },
+                }
+                for c in search.top
+            ],
+        }
+        self._remember(iteration)
+        lines.append(iteration)
+        for name in _NOTHING_SPENT:
+            self.spent[name] = self._spent_before[name] + spent.get(name, 0)
         if not self._writes:
-            return
+            return iteration
         with self.file.open("a", encoding="utf-8") as stream:
             stream.writelines(json.dumps(json_safe(line)) + "\n" for line in lines)
             stream.flush()
             os.fsync(stream.fileno())
-        state = {"search": search.state_dict(), "seconds": self.seconds + seconds}
+        state = {"search": search.state_dict(), "spent": self.spent}
         write_text(self._state_file, json.dumps(state) + "\n")
+        return iteration
 
     def _rewrite(self, lines: Sequence[Mapping[str, Any]]) -> None:
         if not self._writes:
@@ -141,6 +178,8 @@ class SearchLog:
         else:
             figures = {k: line[k] for k in Score.__dataclass_fields__ if k in line}
             self.scores[line["architecture"]] = Score(**figures)
+            if line["iteration"] == 1:
+                self.first_generation.append(line["architecture"])
 
 
 def read_log(file: Path) -> list[dict[str, Any]]:
@@ -168,11 +207,18 @@ def read_log(file: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def other_iterations(run_dirs: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+def other_iterations(
+    run_dirs: Sequence[Path], fitness: str
+) -> dict[str, list[dict[str, Any]]]:
     """Returns the iteration lines of other searches, by name, for the picture.
 
+    Args:
+        run_dirs: of the others.
+        fitness: what this search ranks by; one axis cannot show two figures.
+
     Raises:
-        UsageError: if one is no search, or has no iteration yet.
+        UsageError: if one is no search, has no iteration yet, or ranks by another
+            figure.
     """
     found = {}
     for run_dir in run_dirs:
@@ -181,5 +227,11 @@ def other_iterations(run_dirs: Sequence[Path]) -> dict[str, list[dict[str, Any]]
         ]
         if not lines:
             raise UsageError(f"--compare {run_dir}: its search has no iteration yet")
+        theirs = lines[0].get("fitness", "the accuracy of an earlier version")
+        if theirs != fitness:
+            raise UsageError(
+                f"--compare {run_dir}: expected a search by {fitness} as this one, "
+                f"found one by {theirs}"
+            )
         found[run_dir.name] = lines
     return found

@@ -1,12 +1,12 @@
 """The loop of a search: ask, score, tell, write."""
 
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from lvbert_tf.search.evolution import EvolutionSearch, Search
 from training.run.progress import Progress
 from training.run.signals import StopRequested, StopSignals
-from training.scoring.score import Scorer
+from training.scoring.score import LOSS_DIGITS, Score, Scorer, fitness_of
 from training.search.log import SearchLog
 from training.search.regression import fit
 
@@ -21,7 +21,9 @@ def search_on(
     *,
     label: str = "",
     suggest: bool = False,
-) -> dict[str, float]:
+    on_generation: Callable[[Sequence[Score]], None] | None = None,
+    layer_evaluations: Callable[[], int] = lambda: 0,
+) -> None:
     """Asks, scores and tells until the search ends; writes every generation.
 
     Args:
@@ -30,16 +32,15 @@ def search_on(
         log: where everything is written.
         label: before the progress bar.
         suggest: add the best string of the regression to each generation.
-
-    Returns:
-        `seconds` that it took, and `scoring_seconds` of them.
+        on_generation: told the scores of each generation.
+        layer_evaluations: how many the scorer has made so far.
 
     Raises:
         StopRequested: if the user or the system stopped it; the generation that was
             being scored is scored again when the search goes on.
     """
     started = time.monotonic()
-    scoring = 0.0
+    scoring, evaluated = 0.0, layer_evaluations()
     with (
         StopSignals() as signals,
         Progress(
@@ -71,23 +72,32 @@ def search_on(
                 scoring += time.monotonic() - asked
                 work.done(1.0)
                 signals.check()
-                summary = search.tell({s.architecture: s.accuracy for s in scores})
-                seconds = time.monotonic() - started
-                log.append(search, summary, scores, origins, seconds)
-                progress.set(best=summary.best, top=summary.top_mean)
-                progress.note(
-                    f"iteration {summary.iteration}: best {summary.best:.4f} "
-                    f"{summary.best_architecture}, mean {summary.mean:.4f}, mean of "
-                    f"the top {len(search.top)} {summary.top_mean:.4f}, "
-                    f"new {summary.new}, repeated {summary.repeated}"
+                summary = search.tell(
+                    {s.architecture: fitness_of(s, log.fitness) for s in scores},
+                    {s.architecture: round(s.loss, LOSS_DIGITS) for s in scores},
                 )
+                spent = {
+                    "seconds": time.monotonic() - started,
+                    "scoring_seconds": scoring,
+                    "layer_evaluations": layer_evaluations() - evaluated,
+                }
+                line = log.append(search, summary, scores, origins, spent)
+                progress.set(best=line["best"], top=line["top_mean"])
+                progress.note(
+                    f"iteration {summary.iteration}: best {log.fitness} "
+                    f"{line['best']:.4f} {summary.best_architecture}, mean "
+                    f"{line['mean']:.4f}, mean of the top {len(search.top)} "
+                    f"{line['top_mean']:.4f}, new {summary.new}, repeated "
+                    f"{summary.repeated}"
+                )
+                if on_generation is not None:
+                    on_generation(scores)
         except StopRequested as stop:
             stop.explain(
                 f"stopped by {stop.signal} in iteration {search.iteration + 1}; run "
                 "the same command again to go on"
             )
             raise
-    return {"seconds": time.monotonic() - started, "scoring_seconds": scoring}
 
 
 def expected_evaluations(search: "Search") -> int:
@@ -115,11 +125,11 @@ class _Work:
 
 
 def _suggestions(search: "Search", log: "SearchLog") -> list[str]:
-    scores: list[Any] = list(log.scores.values())
+    scores = list(log.scores.values())
     if len(scores) < SUGGEST_FROM or search.pending:
         return []
     model = fit(
-        {score.architecture: score.accuracy for score in scores},
+        {score.architecture: fitness_of(score, log.fitness) for score in scores},
         search.space.letters,
         {score.architecture: float(score.masked_tokens) for score in scores},
     )

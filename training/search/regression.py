@@ -53,9 +53,10 @@ def explain(
 
     Returns:
         `candidates`, how many; `r2`, the coefficient of determination on candidates
-        that were left out (mean over the folds), `r2_interval`, its 95% interval by
-        resampling the candidates' predictions; `effects`, for each position and letter
-        the accuracy gained over the mean of the letters there (`gain`) with its 95%
+        that were left out, as a mean over folds of near-duplicates (`r2_folds`), of
+        which there are `groups`; `r2_interval`, its 95% interval by resampling the
+        candidates' predictions; `effects`, for each position and letter
+        the fitness gained over the mean of the letters there (`gain`) with its 95%
         interval, a bootstrap over the candidates. Where nothing can be said
         `undefined` tells why.
     """
@@ -66,21 +67,44 @@ def explain(
             "undefined": f"fewer than {LEAST_CANDIDATES} scored candidates",
         }
     if float(np.ptp(values)) == 0.0:
-        return {"candidates": len(values), "undefined": "all accuracies are equal"}
-    from sklearn.model_selection import KFold
+        return {"candidates": len(values), "undefined": "all values are equal"}
+    groups = near_duplicates(candidates)
+    if len(set(groups)) < FOLDS:
+        return {
+            "candidates": len(values),
+            "groups": len(set(groups)),
+            "undefined": f"the candidates form fewer than {FOLDS} groups of near-"
+            "duplicates: none can be left out without leaving its like in",
+        }
+    from sklearn.model_selection import GroupKFold
 
     x = features(candidates, letters)
     predicted = np.zeros(len(values))
     base = np.zeros(len(values))
-    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(x):
+    folds = []
+    splits = GroupKFold(FOLDS, shuffle=True, random_state=seed)
+    for train, test in splits.split(x, groups=groups):
+        folds.append(test)
         fold = _ridge()
         fold.fit(x[train], values[train], sample_weight=importance[train])
         predicted[test] = fold.predict(x[test])
         base[test] = np.average(values[train], weights=importance[train])
     draw = np.random.default_rng(seed)
     samples = draw.integers(len(values), size=(_BOOTSTRAPS, len(values)))
-    r2 = _r2(values, predicted, base)
-    spread = [_r2(values[s], predicted[s], base[s]) for s in samples]
+
+    def mean_r2(chosen: NDArray[np.int64]) -> float | None:
+        """The mean over the folds; each candidate counts as often as it was drawn."""
+        times = np.bincount(chosen, minlength=len(values))
+        parts = []
+        for test in folds:
+            rows = np.repeat(test, times[test])
+            parts.append(_r2(values[rows], predicted[rows], base[rows]))
+        defined = [part for part in parts if part is not None]
+        return sum(defined) / len(defined) if defined else None
+
+    r2 = mean_r2(np.arange(len(values)))
+    spread = [mean_r2(sample) for sample in samples]
+    r2_folds = [_r2(values[t], predicted[t], base[t]) for t in folds]
 
     whole = _ridge()
     whole.fit(x, values, sample_weight=importance)
@@ -97,7 +121,9 @@ def explain(
         "candidates": len(values),
         "r2": r2,
         "r2_interval": _interval(spread),
+        "r2_folds": r2_folds,
         "folds": FOLDS,
+        "groups": len(set(groups)),
         "effects": [
             {
                 "position": i + 1,
@@ -109,6 +135,29 @@ def explain(
             for j, letter in enumerate(letters)
         ],
     }
+
+
+def near_duplicates(candidates: Sequence[str]) -> list[int]:
+    """Returns a number for each candidate: equal ones are near-duplicates of a chain.
+
+    Two are near-duplicates if they differ in one layer. What a chain of such links
+    connects must not be divided among folds, or a fold is predicted from its copies.
+    """
+    parent = list(range(len(candidates)))
+
+    def root(one: int) -> int:
+        while parent[one] != one:
+            parent[one] = parent[parent[one]]
+            one = parent[one]
+        return one
+
+    # Equal but for one layer: equal with that layer left out.
+    seen: dict[tuple[int, str], int] = {}
+    for number, candidate in enumerate(candidates):
+        for i in range(len(candidate)):
+            key = (i, candidate[:i] + candidate[i + 1 :])
+            parent[root(number)] = root(seen.setdefault(key, number))
+    return [root(number) for number in range(len(candidates))]
 
 
 def features(candidates: Sequence[str], letters: str) -> NDArray[np.float64]:

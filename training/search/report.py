@@ -11,7 +11,7 @@ from lvbert_tf.drawing import draw_architecture
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
 from training.run.directory import write_text
-from training.scoring.score import Score
+from training.scoring.score import Score, figures_of, fitness_of, rank_key
 from training.search.experiment import SearchExperiment
 from training.search.figures import draw_front, draw_letters, draw_progress
 from training.search.jobs import Job
@@ -42,12 +42,16 @@ def report(
         jobs: the searches, at their end.
         run_dir: where everything goes.
         context: `supernet_step`; `others`, iteration lines of other searches by name;
-            `timing` of this process.
+            `unigram_loss` and `warnings`, unless it is finished.
         finished: the result of an earlier call, which stays as it is.
 
     Returns:
         The command's result.
+
+    Raises:
+        CommandError: if nothing was scored, or all candidates tie.
     """
+    fitness = options.scoring.fitness
     scores: dict[str, Score] = {}
     for job in jobs:
         for name, score in job.log.scores.items():
@@ -55,6 +59,7 @@ def report(
                 scores[name] = score
     if not scores:
         raise CommandError("the search scored no candidate")
+    _refuse_a_tie(scores, fitness)
     fronts = _fronts(options, supernet, scores, run_dir)
     statistics = {
         method: letter_statistics(
@@ -64,29 +69,36 @@ def report(
                 if job.method == method
             },
             jobs[0].search.space.letters,
+            jobs[0].search.space.pattern,
         )
         for method in dict.fromkeys(job.method for job in jobs)
     }
-    top = _top(jobs, scores, options.algorithm.top_k)
-    explained = _explain(jobs, scores)
+    top = _top(jobs, scores, options.algorithm.top_k, fitness)
+    explained = _explain(jobs, scores, fitness)
     write_text(run_dir / "explained.json", json.dumps(explained, indent=1) + "\n")
     if len(jobs) > 1:
         _merge_logs(jobs, run_dir / LOG_FILE)
     winner = experiment.pretrain_winner(supernet, top[0]["architecture"])
     write_text(run_dir / "winner.toml", experiment.to_toml(winner))
-    _draw(jobs, statistics, context["others"], run_dir)
+    _draw(jobs, statistics, top[0], context["others"], run_dir, fitness)
     if finished is not None:
         return finished
-    timing = context["timing"]
+    spent = {
+        name: sum(job.log.spent[name] for job in jobs) for name in jobs[0].log.spent
+    }
     return {
         "best": top[0],
         "top": top,
+        "fitness": fitness,
+        "unigram_loss": context["unigram_loss"],
+        "warnings": context["warnings"],
+        "pattern": jobs[0].search.space.pattern,
         "evaluations": sum(job.search.evaluations for job in jobs),
         "iterations": max(job.search.iteration for job in jobs),
-        "finished": jobs[0].search.finished,
-        "seconds": round(sum(job.log.seconds for job in jobs) + timing["seconds"], 3),
-        "scoring_seconds": round(timing["scoring_seconds"], 3),
-        "layer_evaluations": timing["layer_evaluations"],
+        "finished": ", ".join(sorted({str(job.search.finished) for job in jobs})),
+        "seconds": round(spent["seconds"], 3),
+        "scoring_seconds": round(spent["scoring_seconds"], 3),
+        "layer_evaluations": spent["layer_evaluations"],
         "masked_token_evaluations": sum(
             score.masked_tokens for job in jobs for score in job.log.scores.values()
         ),
@@ -103,12 +115,31 @@ def report(
     }
 
 
+def _refuse_a_tie(scores: Mapping[str, Score], fitness: str) -> None:
+    """Refuses to crown one of many that are all the same.
+
+    Raises:
+        CommandError: if there are several candidates, all of one fitness.
+    """
+    values = {fitness_of(score, fitness) for score in scores.values()}
+    if len(scores) > 1 and len(values) == 1:
+        value = abs(values.pop())
+        raise CommandError(
+            f"all {len(scores)} candidates tie: each has {fitness} {value:.5g}, so "
+            "there is no winner and no winner.toml was written. The supernet's paths "
+            "do not differ in what they predict: train it longer"
+            + ("" if fitness == "loss" else ", or rank by --fitness loss")
+        )
+
+
 def _summary(job: "Job") -> dict[str, Any]:
+    best = job.log.scores[job.search.top[0].architecture]
     return {
         "method": job.method,
         "seed": job.seed,
-        "best": job.search.top[0].architecture,
-        "accuracy": job.search.top[0].fitness,
+        "best": best.architecture,
+        "accuracy": best.accuracy,
+        "loss": best.loss,
         "top_mean": job.log.iterations[-1]["top_mean"],
         "evaluations": job.search.evaluations,
         "finished": job.search.finished,
@@ -116,20 +147,12 @@ def _summary(job: "Job") -> dict[str, Any]:
 
 
 def _top(
-    jobs: Sequence["Job"], scores: Mapping[str, Score], top_k: int
+    jobs: Sequence["Job"], scores: Mapping[str, Score], top_k: int, fitness: str
 ) -> list[dict[str, Any]]:
-    """The best of all searches; of equal ones the first search's earlier one first."""
+    """The best of all searches."""
     names = dict.fromkeys(c.architecture for job in jobs for c in job.search.top)
-    ranked = sorted(names, key=lambda name: -scores[name].accuracy)[:top_k]
-    return [
-        {
-            "architecture": name,
-            "accuracy": scores[name].accuracy,
-            "loss": scores[name].loss,
-            "standard_error": scores[name].standard_error,
-        }
-        for name in ranked
-    ]
+    ranked = sorted(names, key=lambda name: rank_key(scores[name], fitness))
+    return [figures_of(scores[name]) for name in ranked[:top_k]]
 
 
 def _fronts(
@@ -139,8 +162,11 @@ def _fronts(
     run_dir: Path,
 ) -> dict[str, list[Front]]:
     """The Pareto fronts over what was scored on the whole held-out set."""
-    accuracies = {
-        name: score.accuracy for name, score in scores.items() if not score.eliminated
+    fitness = options.scoring.fitness
+    values = {
+        name: fitness_of(score, fitness)
+        for name, score in scores.items()
+        if not score.eliminated
     }
     names = _COSTS
     if options.space.latency_table:
@@ -148,38 +174,50 @@ def _fronts(
     fronts = {}
     for name in names:
         cost = make_cost(name, options.space, supernet, options.data.directory)
-        front = pareto_front(accuracies, cost.value)
-        write_front(front, name, run_dir / f"pareto_{name}.tsv")
+        front = pareto_front(values, cost.value)
+        table = [(p, scores[p.architecture]) for p in front]
+        write_front(table, name, run_dir / f"pareto_{name}.tsv")
         fronts[name] = [
-            {"architecture": p.architecture, "accuracy": p.accuracy, "cost": p.cost}
-            for p in front
+            {
+                "architecture": point.architecture,
+                "accuracy": score.accuracy,
+                "loss": score.loss,
+                "cost": point.cost,
+            }
+            for point, score in table
         ]
         draw_front(
-            [(cost.value(c), accuracy) for c, accuracy in accuracies.items()],
-            [(p.cost, p.accuracy) for p in front],
+            [(cost.value(c), getattr(scores[c], fitness)) for c in values],
+            [(p.cost, getattr(score, fitness)) for p, score in table],
             name,
             run_dir / "figures" / f"pareto_{name}.png",
+            fitness,
         )
     return fronts
 
 
-def _explain(jobs: Sequence["Job"], scores: Mapping[str, Score]) -> dict[str, Any]:
+def _explain(
+    jobs: Sequence["Job"], scores: Mapping[str, Score], fitness: str
+) -> dict[str, Any]:
     """The regression, and the string that it takes for the best within the space."""
     space = jobs[0].search.space
-    accuracies = {name: score.accuracy for name, score in scores.items()}
+    values = {name: fitness_of(score, fitness) for name, score in scores.items()}
     weights = {name: float(score.masked_tokens) for name, score in scores.items()}
-    explained = explain(accuracies, space.letters, weights)
-    if "undefined" in explained:
+    explained = {
+        "fitness": fitness,
+        **explain(values, space.letters, weights),
+    }
+    if "effects" not in explained:
         return explained
-    model = fit(accuracies, space.letters, weights)
+    model = fit(values, space.letters, weights)
     best = model.best(space)
     measured = scores.get(best)
     return {
         **explained,
         "best": {
             "architecture": best,
-            "predicted_accuracy": model.predict(best),
-            "accuracy": None if measured is None else measured.accuracy,
+            "predicted": abs(model.predict(best)),
+            "measured": None if measured is None else getattr(measured, fitness),
         },
     }
 
@@ -196,8 +234,10 @@ def _merge_logs(jobs: Sequence["Job"], file: Path) -> None:
 def _draw(
     jobs: Sequence["Job"],
     statistics: Mapping[str, Any],
+    winner: Mapping[str, Any],
     others: Mapping[str, Sequence[Mapping[str, Any]]],
     run_dir: Path,
+    fitness: str,
 ) -> None:
     curves = {
         (job.method if len(jobs) == 1 else f"{job.method}, seed {job.seed}"): (
@@ -206,15 +246,24 @@ def _draw(
         for job in jobs
         if job.log.iterations
     }
-    draw_progress({**curves, **others}, run_dir / "search.png")
+    draw_progress({**curves, **others}, run_dir / "search.png", fitness)
     figures = run_dir / "figures"
     letters = jobs[0].search.space.letters
     for method, found in statistics.items():
         alone = len(statistics) == 1
         name = "letters.png" if alone else f"letters_{method}.png"
-        draw_letters(found["counts"], found["candidates"], letters, figures / name)
-    best = max(
-        (job.search.top[0] for job in jobs if job.search.top), key=lambda c: c.fitness
+        draw_letters(
+            found["counts"],
+            found["candidates"],
+            letters,
+            figures / name,
+            fixed=[int(place) for place in found["fixed"]],
+        )
+    name = winner["architecture"]
+    title = f"{name}: loss {winner['loss']:.3f}, accuracy {winner['accuracy']:.2%}"
+    draw_architecture(
+        Architecture(name),
+        title,
+        figures / "winner.png",
+        fixed=[int(place) for place in next(iter(statistics.values()))["fixed"]],
     )
-    title = f"{best.architecture} ({100 * best.fitness:.2f}%)"
-    draw_architecture(Architecture(best.architecture), title, figures / "winner.png")

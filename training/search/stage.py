@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from training.data.manifest import file_sha256
 from training.pretraining import experiment, trained_supernet
 from training.pretraining.experiment import SupernetExperiment
 from training.run import settings
@@ -15,6 +16,7 @@ from training.scoring.cache import CachedScorer
 from training.scoring.inputs import check_data
 from training.scoring.racing import RacingScorer
 from training.scoring.score import Scorer
+from training.scoring.supernet_doubts import SupernetDoubts
 from training.scoring.supernet_scorer import SupernetScorer
 from training.search.experiment import (
     SearchExperiment,
@@ -62,10 +64,12 @@ def run(
 
     Returns:
         `best` (`architecture`, `accuracy`, `loss`, `standard_error`), `top`, the list
-        of the top k, `evaluations`, `seconds`, `finished` and more.
+        of the top k, `fitness`, `unigram_loss`, `warnings`, `evaluations`, `seconds`,
+        `finished` and more.
 
     Raises:
         UsageError: if supernet, data and options don't fit together.
+        CommandError: if all candidates tie.
     """
     execution = execution or Execution()
     source = RunDirectory.existing(
@@ -74,7 +78,7 @@ def run(
     supernet = experiment.load_supernet(source.config_file, [])
     trained_on: dict[str, str] = source.versions()["data"]
 
-    others = other_iterations(compare)
+    others = other_iterations(compare, options.scoring.fitness)
     jobs = make_jobs(options, supernet, run_dir)
     identity = check_data(options.data.directory, supernet, trained_on)
 
@@ -87,7 +91,11 @@ def run(
     directory = RunDirectory.open(
         run_dir,
         settings.to_toml(options, STAGE),
-        {**identity, "scores_sha256": scorer.identity},
+        {
+            **identity,
+            "scores_sha256": scorer.identity,
+            "latency_table_sha256": _content_sha256(options.space.latency_table),
+        },
         distribution.worker,
     )
     with contextlib.closing(directory):
@@ -100,7 +108,11 @@ def run(
             distribution,
             directory,
             run_dir,
-            {"supernet_step": step, "others": others},
+            {
+                "supernet_step": step,
+                "supernet_steps": supernet.run.steps,
+                "others": others,
+            },
         )
 
 
@@ -120,16 +132,29 @@ def _search(
     for job in jobs:
         job.log.resume(job.search, writes=distribution.is_chief)
     finished = chief.result()
-    timing: dict[str, Any] = {}
     if finished is None:
+        unigram_loss = scorer.unigram_loss()
+        doubts = SupernetDoubts(
+            unigram_loss, context["supernet_step"], context["supernet_steps"]
+        )
+        first = jobs[0].log  # if an earlier process scored its first generation
+        doubts.look([first.scores[name] for name in first.first_generation])
         asked: Scorer = _remembering(options, scorer, execution, distribution, run_dir)
-        timing = run_jobs(jobs, asked, suggest=options.algorithm.suggest)
+        run_jobs(
+            jobs,
+            asked,
+            suggest=options.algorithm.suggest,
+            on_generation=doubts.look,
+            layer_evaluations=lambda: scorer.walk.layer_evaluations,
+        )
+        context = {
+            **context,
+            "unigram_loss": unigram_loss,
+            "warnings": doubts.warnings,
+        }
     if not distribution.is_chief:
         return {"worker": distribution.worker, "run_dir": str(run_dir)}
-    timing["layer_evaluations"] = scorer.walk.layer_evaluations
-    result = report(
-        options, supernet, jobs, run_dir, {**context, "timing": timing}, finished
-    )
+    result = report(options, supernet, jobs, run_dir, context, finished)
     return directory.write_result(result)
 
 
@@ -158,6 +183,11 @@ def _make_scorer(
     return scorer, trained.step
 
 
+def _content_sha256(file: str) -> str:
+    """Where a file lies is not what it is: its content is compared on a resume."""
+    return file_sha256(Path(file)) if file else ""
+
+
 def _remembering(
     options: SearchExperiment,
     scorer: "SupernetScorer",
@@ -167,6 +197,6 @@ def _remembering(
 ) -> "Scorer":
     """The scorer with a cache, or in a race."""
     if options.scoring.racing:
-        return RacingScorer(scorer, options.algorithm.top_k)
+        return RacingScorer(scorer, options.algorithm.top_k, options.scoring.fitness)
     file = execution.score_cache or run_dir / "scores.jsonl"
     return CachedScorer(scorer, file, writes=distribution.is_chief)

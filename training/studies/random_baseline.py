@@ -49,8 +49,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     chosen = draw_architectures(
         [letters], supernet.model.num_layers, options.architectures, options.seed
     )
-    figure = "mlm_accuracy" if options.objective == "mlm" else "loss"
-    sign = 1.0 if figure == "mlm_accuracy" else -1.0
+    # Not ELECTRA's own loss: a discriminator's depends on how good its generator is.
+    figure = "loss" if options.objective == "mlm" else "generator_loss"
     options.run_dir.mkdir(parents=True, exist_ok=True)
     candidates = []
     with Progress(len(chosen), "trainings", "random-baseline") as progress:
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             )
             progress.set(**{figure: result[figure]})
             progress.update(1)
-    best = max(candidates, key=lambda one: sign * one[figure])
+    best = min(candidates, key=lambda one: (round(one[figure], 5), one["architecture"]))
     result = {
         "best": best,
         "by": figure,

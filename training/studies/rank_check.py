@@ -1,7 +1,7 @@
 """``rank-check``: does the order by inherited weights mean anything?
 
 Some architectures are trained from scratch, all for the same budget, and their own
-accuracy is compared with the one that they inherit from the supernet, on the same
+loss is compared with the one that they inherit from the supernet, on the same
 held-out records and masks. Beside it stand predictors that cost nothing, the agreement
 of two supernets, and how well training from scratch agrees with itself.
 """
@@ -23,9 +23,12 @@ from training.run.progress import Progress
 from training.scoring import evaluate
 from training.scoring.inputs import check_data
 from training.scoring.random_architectures import draw_architectures, letter_sets
+from training.scoring.score import LOSS_DIGITS
 from training.search.experiment import Space
 from training.search.space import make_cost
 from training.studies.rank_report import rank_report
+
+_FIGURES = ("loss", "accuracy", "loss_all", "accuracy_all")
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -35,9 +38,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         options: those of the command.
 
     Returns:
-        `kendall_tau` and `spearman` between inherited and own accuracy, `interval` and
-        `spearman_interval` (95%, bootstrap over the architectures), `n`, `within` the
-        sets of letters, `baselines`, `noise_ceiling`, `supernet_agreement`, and
+        `kendall_tau` and `spearman` between the orders by inherited and by own loss at
+        the positions that show [MASK], `interval` and `spearman_interval` (95%,
+        bootstrap over the architectures), `n`, `within` the sets of letters,
+        `baselines`, `noise_ceiling`, `supernet_agreement`, `unigram_loss`, and
         `architectures` with all figures. What is undefined is the word `"undefined"`,
         and `undefined` says why.
 
@@ -56,23 +60,41 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         options.seed,
     )
     run_dir = options.run_dir or options.supernet / "rank_check"
-    own = _train(options, supernet, data_dir, [a for a, _ in chosen], run_dir)
     names = [architecture for architecture, _ in chosen]
-    inherited = _inherited(options.supernet, data_dir, names, options.examples)
+    sets = [letters for _, letters in chosen]
+    own = _train(options, supernet, data_dir, names, run_dir)
+    scored = _inherited(options.supernet, data_dir, names, options.examples)
+    inherited = scored["results"]
     others = (
         None
         if second is None
-        else _inherited(second, data_dir, names, options.examples)
+        else _inherited(second, data_dir, names, options.examples)["results"]
     )
     result = {
         **rank_report(
-            names,
-            [letters for _, letters in chosen],
-            inherited,
-            own,
-            others,
+            sets,
+            _worth(inherited),
+            [_worth(results) for results in own],
+            None if others is None else _worth(others),
             _baselines(supernet, data_dir, names),
         ),
+        "by": "loss",
+        "unigram_loss": scored["unigram_loss"],
+        "warnings": scored["warnings"],
+        "architectures": [
+            {
+                "architecture": name,
+                "letter_set": letters,
+                **{f"inherited_{figure}": score[figure] for figure in _FIGURES},
+                **{
+                    f"own_{figure}": [result[figure] for result in results]
+                    for figure in _FIGURES
+                },
+            }
+            for name, letters, score, results in zip(
+                names, sets, inherited, own, strict=True
+            )
+        ],
         "steps": options.steps,
         "run_dir": str(run_dir),
     }
@@ -106,14 +128,14 @@ def _train(
     data_dir: str,
     architectures: Sequence[str],
     run_dir: Path,
-) -> list[list[float]]:
-    """Returns the accuracies of each architecture, one for each training seed."""
+) -> list[list[dict[str, Any]]]:
+    """Returns the results of each architecture, one for each training seed."""
     run_dir.mkdir(parents=True, exist_ok=True)
-    found: list[list[float]] = [[] for _ in architectures]
+    found: list[list[dict[str, Any]]] = [[] for _ in architectures]
     total = len(architectures) * options.training_seeds
     with Progress(total, "trainings", "rank-check") as progress:
         for seed in range(options.training_seeds):
-            for name, accuracies in zip(architectures, found, strict=True):
+            for name, results in zip(architectures, found, strict=True):
                 settings = settings_of(
                     supernet,
                     name,
@@ -131,22 +153,26 @@ def _train(
                     ),
                 )
                 result = train(settings, run_dir / "trained" / f"{name}_{seed}")
-                accuracies.append(float(result["mlm_accuracy"]))
-                progress.set(accuracy=accuracies[-1])
+                results.append(result)
+                progress.set(loss=result["loss"])
                 progress.update(1)
     return found
 
 
 def _inherited(
     supernet: Path, data_dir: str, architectures: Sequence[str], examples: int
-) -> list[float]:
-    scored = evaluate.run(
+) -> dict[str, Any]:
+    return evaluate.run(
         supernet,
         data_dir,
         [Architecture(name) for name in architectures],
         examples=examples,
     )
-    return [float(result["accuracy"]) for result in scored["results"]]
+
+
+def _worth(results: Sequence[dict[str, Any]]) -> list[float]:
+    """What orders: less loss is better. Rounded as a search rounds it."""
+    return [-round(float(result["loss"]), LOSS_DIGITS) for result in results]
 
 
 def _baselines(

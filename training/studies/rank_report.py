@@ -15,7 +15,6 @@ UNDEFINED = "undefined"
 
 
 def rank_report(
-    architectures: Sequence[str],
     letter_sets: Sequence[str],
     inherited: Sequence[float],
     own: Sequence[Sequence[float]],
@@ -25,12 +24,11 @@ def rank_report(
     """Compares orders.
 
     Args:
-        architectures: n of them.
-        letter_sets: the set of letters that each was drawn from.
-        inherited: accuracy with the supernet's weights.
-        own: accuracies when trained from scratch, one for each training seed; the
-            first one counts, the second tells the noise.
-        second_inherited: accuracy with the weights of a supernet of another seed.
+        letter_sets: the set of letters that each of n architectures was drawn from.
+        inherited: fitness with the supernet's weights; more is better.
+        own: fitness when trained from scratch, one for each training seed; the first
+            one counts, the second tells the noise.
+        second_inherited: fitness with the weights of a supernet of another seed.
         baselines: name to a value of each architecture.
 
     Returns:
@@ -54,24 +52,13 @@ def rank_report(
         )
     return {
         **main,
-        "n": len(architectures),
+        "n": len(letter_sets),
         "baselines": {
             name: _compare(values, first, letter_sets, f"baselines.{name}", reasons)
             for name, values in baselines.items()
         },
         "noise_ceiling": ceiling,
         "supernet_agreement": agreement,
-        "architectures": [
-            {
-                "architecture": name,
-                "letter_set": letters,
-                "inherited_accuracy": accuracy,
-                "own_accuracy": list(accuracies),
-            }
-            for name, letters, accuracy, accuracies in zip(
-                architectures, letter_sets, inherited, own, strict=True
-            )
-        ],
         "undefined": reasons,
     }
 

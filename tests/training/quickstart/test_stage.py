@@ -76,9 +76,23 @@ def test_the_verdict_needs_ten_points(tmp_path: Path) -> None:
     stream = io.StringIO()
     print_summary(summary, stream)
     shown = stream.getvalue()
-    assert "DOES NOT BEAT" in shown
+    assert "DOES NOT PASS" in shown
+    assert "59.0% of the held-out texts right, 9.0 points more" in shown
+    assert "fixed" not in shown
     assert "label good: fine" in shown
     assert "search           2  best csf 0.25" in shown
+
+
+def test_the_margin_reached_and_fixed_layers_are_told(tmp_path: Path) -> None:
+    results = {name: dict(result) for name, result in RESULTS.items()}
+    results["search"]["pattern"] = "??f"
+    summary = summarize(results, tmp_path)
+    assert summary["fixed"] == {"3": "f"}
+    stream = io.StringIO()
+    print_summary(summary, stream)
+    assert "layers that were fixed, not found: 3: f" in stream.getvalue()
+    assert "75.0% of the held-out texts right, 25.0 points more" in stream.getvalue()
+    assert config().search.top == ""
 
 
 def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ class TableScorer:
         for candidate in candidates:
             self.asked.append(candidate)
             accuracy = (1 + candidate.count("c")) / 10
-            scores.append(Score(candidate, accuracy, 1 / accuracy, 0.01, 1000))
+            loss = 1 / accuracy
+            scores.append(Score(candidate, accuracy, loss, 0.01, 1000, accuracy, loss))
             if on_scored is not None:
                 on_scored(scores[-1])
         return scores
@@ -90,13 +91,17 @@ def test_scores_are_those_of_the_extracted_model_s03(trained: Any) -> None:
     """The same records and masks through a stand-alone backbone and head."""
     import tensorflow as tf
 
+    from lvbert_tf.vocabulary import SpecialTokens
+    from training.data.manifest import DataManifest
     from training.loop.batches import held_out_batches
     from training.run.devices import Distribution
 
     candidate = "csfc"
     (score,) = scorer(trained).score([candidate])
     model = trained.model.extract(candidate)
-    correct = count = loss = 0.0
+    correct = count = loss = everything = all_hits = 0.0
+    vocabulary = DataManifest.load(trained.settings.data.directory).vocabulary()
+    mask_id = SpecialTokens.from_vocabulary(vocabulary).mask
     batches = held_out_batches(
         trained.settings.data,
         batch_size=8,
@@ -117,6 +122,11 @@ def test_scores_are_those_of_the_extracted_model_s03(trained: Any) -> None:
         )
         logits = np.asarray(logits, np.float64)
         weights = batch["mask_weights"].numpy()
+        places = batch["mask_positions"].numpy()
+        shown = np.take_along_axis(batch["token_ids"].numpy(), places, axis=1)
+        all_hits += ((logits.argmax(-1) == batch["mask_ids"].numpy()) * weights).sum()
+        everything += weights.sum()
+        weights = weights * (shown == mask_id)
         ids = batch["mask_ids"].numpy()
         correct += ((logits.argmax(-1) == ids) * weights).sum()
         count += weights.sum()
@@ -126,6 +136,9 @@ def test_scores_are_those_of_the_extracted_model_s03(trained: Any) -> None:
         loss += ((normal - own) * weights).sum()
     assert score.masked_tokens == count
     assert score.accuracy == correct / count
+    assert 0.7 * everything < count < everything
+    assert score.accuracy_all == all_hits / everything
+    assert score.accuracy_kept == (all_hits - correct) / (everything - count)
     # float32 sums of a batch against float64 ones
     assert score.loss == pytest.approx(loss / count, rel=1e-5)
     p = score.accuracy

@@ -34,15 +34,16 @@ def test_letter_counts() -> None:
 
 def test_pictures(tmp_path: Path) -> None:
     folder = tmp_path / "figures"
-    draw_progress({"evolution": iterations(0.2)}, folder / "one.png")
+    draw_progress({"evolution": iterations(0.2)}, folder / "one.png", "accuracy")
     draw_progress(
         {"evolution": iterations(0.2), "random": iterations(0.1), "x": iterations(0.0)},
         folder / "search.png",
+        "accuracy",
     )
     counts = letter_counts(["ccsffs", "ccsfss", "scsffs"], "csf")
-    draw_letters(counts, 3, "csf", folder / "letters.png")
+    draw_letters(counts, 3, "csf", folder / "letters.png", fixed=[6])
     points = [(1.0, 0.1), (2.0, 0.3), (3.0, 0.2)]
-    draw_front(points, points[:2], "params", folder / "pareto.png")
+    draw_front(points, points[:2], "params", folder / "pareto.png", "loss")
     names = ["letters.png", "one.png", "pareto.png", "search.png"]
     assert sorted(file.name for file in folder.iterdir()) == names
     assert all((folder / name).read_bytes().startswith(PNG) for name in names)

@@ -42,8 +42,8 @@ def test_both_methods_and_two_seeds_in_one_command(
     assert result["evaluations"] == 4 * 18
     lines = read_log(run_dir / "search.jsonl")
     assert {(line["method"], line["seed"]) for line in lines} == set(kinds)
-    best = max(line["accuracy"] for line in lines if line["kind"] == "candidate")
-    assert result["best"]["accuracy"] == best == result["top"][0]["accuracy"]
+    best = min(line["loss"] for line in lines if line["kind"] == "candidate")
+    assert result["best"]["loss"] == best == result["top"][0]["loss"]
 
     # Letters by position, over the tops of both seeds
     letters = result["letters"]["evolution"]
@@ -56,7 +56,7 @@ def test_both_methods_and_two_seeds_in_one_command(
     # The front: nothing beats it, and the winner ends it
     front = result["pareto"]["params"]
     assert [p["cost"] for p in front] == sorted(p["cost"] for p in front)
-    assert front[-1]["accuracy"] == best
+    assert front[-1]["loss"] == best
     table = (run_dir / "pareto_params.tsv").read_text().splitlines()
     assert len(table) == 1 + len(front)
 
@@ -131,7 +131,7 @@ def test_suggestions(
     assert result["evaluations"] == 20 + 3 * 4 + origins.count("suggestion")
     # The regression's string was offered, so its own score is known
     best = result["explained"]["best"]
-    assert set(best) == {"architecture", "predicted_accuracy", "accuracy"}
+    assert set(best) == {"architecture", "predicted", "measured"}
 
 
 def start(

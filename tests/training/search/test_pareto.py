@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from training.scoring.score import Score
 from training.search.letter_statistics import letter_statistics
 from training.search.pareto import pareto_front, write_front
 
@@ -20,9 +22,9 @@ def test_the_front(accuracies: dict[str, int]) -> None:
 
     front = pareto_front(accuracies, cost)
     for point in front:
-        assert accuracies[point.architecture] == point.accuracy
+        assert accuracies[point.architecture] == point.fitness
         assert cost(point.architecture) == point.cost
-    values = {(point.cost, point.accuracy) for point in front}
+    values = {(point.cost, point.fitness) for point in front}
     assert len(values) == len(front)
     for name, accuracy in accuracies.items():
         beaten = any(
@@ -31,18 +33,22 @@ def test_the_front(accuracies: dict[str, int]) -> None:
             for n, a in accuracies.items()
         )
         assert beaten != ((cost(name), accuracy) in values)
-    assert front == sorted(front, key=lambda p: (p.cost, p.accuracy))
+    assert front == sorted(front, key=lambda p: (p.cost, p.fitness))
 
 
 def test_the_table(tmp_path: Path) -> None:
     file = tmp_path / "pareto.tsv"
-    write_front(pareto_front({"cs": 0.25, "ss": 0.5}, len), "params", file)
-    assert file.read_text() == "params\taccuracy\tarchitecture\n2\t0.500000\tss\n"
+    score = Score("ss", 0.5, 2.0, 0.01, 10, 0.6, 1.9)
+    front = pareto_front({"cs": 0.25, "ss": 0.5}, len)
+    write_front([(point, score) for point in front], "params", file)
+    assert file.read_text() == (
+        "params\tloss\taccuracy\tarchitecture\n2\t2.000000\t0.500000\tss\n"
+    )
 
 
 def test_letter_statistics() -> None:
     tops = {"evolution_0": ["ccsf", "ccfs"], "evolution_1": ["cfss", "sfcs"]}
-    found = letter_statistics(tops, "csf")
+    found = letter_statistics(tops, "csf", "????")
     assert found["candidates"] == 4
     assert found["searches"] == 2
     assert found["counts"]["c"] == [3, 2, 1, 0]
@@ -52,4 +58,19 @@ def test_letter_statistics() -> None:
     assert found["top_layer"]["counts"] == {"c": 0, "s": 3, "f": 1}
     # in the first search s and f are level there
     assert found["top_layer"]["searches_led"] == {"c": 0, "s": 1, "f": 0}
+    assert found["fixed"] == {}
+    third = pytest.approx(1 / 3)
+    assert found["top_layer"]["expected_share"] == dict.fromkeys("csf", third)
     assert found["winners"] == {"evolution_0": "ccsf", "evolution_1": "cfss"}
+
+
+def test_letter_statistics_know_what_was_fixed() -> None:
+    found = letter_statistics({"evolution_0": ["cfss", "ccfs"]}, "csf", "c??s")
+    assert found["fixed"] == {"1": "c", "4": "s"}
+    assert found["top_layer"]["expected_share"] == {"c": 0.0, "s": 1.0, "f": 0.0}
+    bottom = found["bottom_two_layers"]["expected_share"]
+    assert bottom == {
+        "c": pytest.approx(2 / 3),
+        "s": pytest.approx(1 / 6),
+        "f": pytest.approx(1 / 6),
+    }

@@ -4,7 +4,7 @@ import numpy as np
 
 from lvbert_tf.search.letter_model import LetterModel
 from lvbert_tf.search.space import SearchSpace
-from training.search.regression import explain, features, fit
+from training.search.regression import explain, features, fit, near_duplicates
 
 
 def truth(length: int = 8) -> LetterModel:
@@ -53,6 +53,28 @@ def test_a_sum_is_found_again() -> None:
     assert found == explain(accuracies, "csf", weights)
 
 
+def test_near_duplicates_stay_together() -> None:
+    """Copies of a few random strings: noise, but for their being copies."""
+    assert near_duplicates(["cccc", "sfsf", "ccff", "cccf"]) == [0, 1, 0, 0]
+    draw = np.random.default_rng(1)
+    space = SearchSpace("csf", 24)
+    values: dict[str, float] = {}
+    for _ in range(12):
+        parent, level = space.sample(draw), float(draw.normal())
+        values[parent] = level
+        for place in range(12):
+            letter = "csf"[("csf".index(parent[place]) + 1) % 3]
+            child = parent[:place] + letter + parent[place + 1 :]
+            values[child] = level + 0.01 * float(draw.normal())
+    found = explain(values, "csf", dict.fromkeys(values, 1.0))
+    assert found["groups"] == 12
+    assert len(found["r2_folds"]) == found["folds"]
+    assert found["r2"] < 0.3  # with copies in other folds nearly 1
+    crowded = {c: float(draw.normal()) for c in SearchSpace("csf", 4).enumerate()}
+    said = explain(crowded, "csf", dict.fromkeys(crowded, 1.0))["undefined"]
+    assert "fewer than 5 groups" in said
+
+
 def test_noise_is_not_explained() -> None:
     draw = np.random.default_rng(0)
     accuracies = {c: float(draw.normal()) for c in scored(200, 0.0)}
@@ -77,7 +99,7 @@ def test_what_is_undefined_is_said() -> None:
     assert "fewer than 20" in explain(few, "csf", dict.fromkeys(few, 1.0))["undefined"]
     equal = dict.fromkeys(scored(100, 0.0), 0.25)
     found = explain(equal, "csf", dict.fromkeys(equal, 1.0))
-    assert found["undefined"] == "all accuracies are equal"
+    assert found["undefined"] == "all values are equal"
     assert "r2" not in found
 
 

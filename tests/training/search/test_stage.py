@@ -1,6 +1,7 @@
 """The command ``search``: resume, files, refusals, one compiled function."""
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.training.scoring.test_score import TableScorer
 from tests.training.supernets import make_supernet_run
 from training import __main__ as application
 from training.scoring.cache import CachedScorer
-from training.scoring.score import Score
+from training.scoring.score import Score, rank_key
 from training.search import loop as stage
 from training.search.log import SearchLog, read_log
 
@@ -114,7 +115,8 @@ def test_the_log(tmp_path: Path) -> None:
     assert len({line["architecture"] for line in lines if "origin" in line}) == 50
     last = lines[-1]
     assert last["iteration"] == 5
-    assert last["best"] == search.top[0].fitness
+    assert last["best"] == -search.top[0].fitness  # a loss, by default
+    assert last["fitness"] == "loss"
     assert [c["architecture"] for c in last["top"]] == [
         c.architecture for c in search.top
     ]
@@ -361,3 +363,85 @@ def test_held_out_set_that_is_the_training_set_is_refused(
     )
     assert status == 2
     assert "overlaps with the supernet's training data" in errors
+
+
+def test_a_moved_supernet_is_still_the_same(
+    tmp_path: Path,
+    supernet_run: Path,
+    tiny_data: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_dir = tmp_path / "run"
+    size = ("--population", "6", "--iterations", "1", "--top-k", "2")
+    where = (capsys, monkeypatch, supernet_run, tiny_data, run_dir)
+    status, first, errors = command(*where, *size)
+    assert status == 0, errors
+    assert first["fitness"] == "loss"
+    assert first["best"]["loss"] == min(
+        line["loss"]
+        for line in read_log(run_dir / "search.jsonl")
+        if line["kind"] == "candidate"
+    )
+    assert first["unigram_loss"] > 0
+    # Its weights are random: nothing is learned, and it says so
+    assert any("has not left the unigram loss" in one for one in first["warnings"])
+    moved = tmp_path / "moved"
+    shutil.copytree(supernet_run, moved)
+    where = (capsys, monkeypatch, moved, tiny_data, run_dir)
+    status, again, errors = command(*where, *size)
+    assert status == 0, errors
+    assert again == first
+    # Another fitness is another search
+    status, _, errors = command(*where, *size, "--fitness", "accuracy_all")
+    assert status == 2
+    assert "scoring.fitness" in errors
+    # So is a run of before: its figures are those of other positions
+    versions = json.loads((moved / "versions.json").read_text())
+    del versions["format"]
+    (moved / "versions.json").write_text(json.dumps(versions))
+    status, _, errors = command(*where, *size)
+    assert status == 2
+    assert f"--supernet {moved}: expected a run of format 2, found format 1" in errors
+    versions = json.loads((run_dir / "versions.json").read_text())
+    del versions["format"]
+    (run_dir / "versions.json").write_text(json.dumps(versions))
+    where = (capsys, monkeypatch, supernet_run, tiny_data, run_dir)
+    status, _, errors = command(*where, *size)
+    assert status == 2
+    assert f"--run-dir {run_dir}: expected a run of format 2" in errors
+
+
+def test_candidates_that_all_tie_have_no_winner(
+    tmp_path: Path,
+    supernet_run: Path,
+    tiny_data: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "training.scoring.supernet_scorer.score_of",
+        lambda name, sums: Score(name, 0.05, 6.5, 0.01, 100, 0.2, 6.0),
+    )
+    run_dir = tmp_path / "run"
+    where = (capsys, monkeypatch, supernet_run, tiny_data, run_dir)
+    status, result, errors = command(
+        *where, "--population", "6", "--iterations", "1", "--fitness", "accuracy"
+    )
+    assert status == 1
+    assert result is None
+    assert "all 6 candidates tie: each has accuracy 0.05" in errors
+    assert not (run_dir / "winner.toml").exists()
+
+
+def test_ties_are_broken_by_loss_then_by_name() -> None:
+    search = EvolutionSearch(SearchSpace("csf", 2), population=9, top_k=4)
+    names = search.ask()
+    losses = {name: 1.0 if name in ("sf", "fc") else 2.0 for name in names}
+    search.tell(dict.fromkeys(names, 0.5), losses)
+    best = [candidate.architecture for candidate in search.top]
+    assert best == ["fc", "sf", "cc", "cf"]
+    scores = [Score(name, 0.5, losses[name], 0.0, 9, 0.5, 1.0) for name in names]
+    for fitness in ("accuracy", "loss", "accuracy_all"):
+        ranked = sorted(scores, key=lambda one: rank_key(one, fitness))
+        assert [one.architecture for one in ranked[:4]] == best

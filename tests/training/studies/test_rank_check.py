@@ -104,7 +104,9 @@ def test_rank_check_of_the_command_s11(
         *("params", "flops", "count_c", "count_s", "count_f")
     }
     assert -1.0 <= result["supernet_agreement"]["kendall_tau"] <= 1.0
-    assert all(len(one["own_accuracy"]) == 2 for one in result["architectures"])
+    assert result["by"] == "loss"
+    assert result["unigram_loss"] > 0
+    assert all(len(one["own_loss"]) == 2 for one in result["architectures"])
     # The same records and masks as `evaluate`
     from lvbert_tf import Architecture
     from training.scoring import evaluate
@@ -114,6 +116,7 @@ def test_rank_check_of_the_command_s11(
         supernets[0], str(tiny_data), [Architecture(first["architecture"])]
     )["results"]
     assert scored["accuracy"] == first["inherited_accuracy"]
+    assert scored["loss"] == pytest.approx(first["inherited_loss"], rel=1e-6)
     # Again: nothing is trained anew
     assert command(capsys, monkeypatch, *words)[1] == result
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
