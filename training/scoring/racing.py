@@ -1,10 +1,11 @@
 """Racing: gives candidates up as soon as they are known to miss the top k.
 
 All candidates see the same examples with the same masks, so that the difference of two
-is known far better than either. Batch by batch, a candidate is given up when it is
-behind the k-th best by more than `Z` standard errors of that difference. What counts is
-the order on this held-out set, not on all text: the error is that of a sample without
-replacement and vanishes towards the last batch.
+is known far better than either. At planned numbers of rows a candidate is given up that
+is behind the k-th best by more than chance allows over all looks, candidates and
+generations of a search; `training.scoring.racing_bound` has the bound. What counts is the order
+on this held-out set, not on all text: the error is that of a sample without replacement
+and vanishes towards the last batch.
 
 The parents of the next generation depend on the top k alone. While no candidate that
 belongs there is given up, the search is the same as without racing, score by score.
@@ -17,15 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from command_line import CommandError
+from training.scoring.racing_bound import (
+    LEVEL,
+    MIN_ROWS,
+    behind_each_other,
+    behind_known,
+    planned_looks,
+)
 from training.scoring.score import OnScored, OnWork, RowScorer, Score, score_of
 
-Z = 2.4
-"""Standard errors; see `benchmarks/search_racing.py` for what it gains and misses."""
-
-MIN_ROWS = 16
-"""Examples before anything is given up: a standard error of fewer says little."""
-
 Array = NDArray[np.float64]
+
+# Of the sums of an example: which one the fitness is, and its sign, so that more is
+# better. All candidates share the masks, so that the order of sums is that of means.
+_VALUES = {"loss": (0, -1.0), "accuracy": (1, 1.0)}
 
 
 class RacingScorer:
@@ -34,13 +40,42 @@ class RacingScorer:
     Args:
         scorer: scores candidates on one batch.
         top_k: how many of the best matter, k.
-        z: how sure to be, in standard errors.
+        generations: of a search, over which the chance of an error is divided.
+        fitness: what candidates compete in, `"accuracy"` or `"loss"`.
+        level: chance that a search is changed.
+
+    Raises:
+        ValueError: if a number is out of range, or the fitness unknown.
     """
 
-    def __init__(self, scorer: RowScorer, top_k: int, z: float = Z) -> None:
+    def __init__(
+        self,
+        scorer: RowScorer,
+        top_k: int,
+        generations: int,
+        *,
+        fitness: str = "accuracy",
+        level: float = LEVEL,
+    ) -> None:
+        """Checks the settings; nothing is scored yet."""
+        for name, number in (("top_k", top_k), ("generations", generations)):
+            if number < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: {name}={number}"
+                )
+        if not 0.0 < level < 1.0:
+            raise ValueError(
+                f"`level` must be between 0 and 1. Received: level={level}"
+            )
+        if fitness not in _VALUES:
+            raise ValueError(
+                f"`fitness` must be one of {sorted(_VALUES)}. "
+                f"Received: fitness={fitness!r}"
+            )
         self._scorer = scorer
         self._top_k = top_k
-        self._z = z
+        self._level = level / generations
+        self._fitness = fitness
         # Rows of the best so far: candidate -> (3, all rows)
         self._known: dict[str, Array] = {}
         self.token_evaluations = 0
@@ -75,7 +110,9 @@ class RacingScorer:
             CommandError: if nothing is masked, or a loss is not finite.
         """
         self._learn([one for one in incumbents if one not in self._known])
-        race = _Race(list(dict.fromkeys(candidates)), incumbents, self._known)
+        race = _Race(
+            list(dict.fromkeys(candidates)), incumbents, self._known, self._fitness
+        )
         for number in range(self._scorer.num_batches):
             running = race.running
             if not running:
@@ -83,14 +120,14 @@ class RacingScorer:
             rows = self._scorer.rows(number, running, keep=incumbents)
             race.add(rows)
             self.token_evaluations += int(rows[0, 2].sum()) * len(running)
-            race.give_up(self._top_k, self._z, (number + 1) / self._scorer.num_batches)
+            race.give_up(self._top_k, self._level, self._scorer.num_batches)
             if on_work is not None:
                 on_work((number + 1) / self._scorer.num_batches)
         scores = race.scores(self._top_k)
         complete = race.complete()
         tokens = int(next(iter(complete.values()))[2].sum())
         self.full_token_evaluations += tokens * len(set(candidates))
-        best = sorted(complete, key=lambda one: -complete[one][1].sum())
+        best = race.ranked(complete)
         # More than k, so that ties cannot push one out that the search keeps.
         self._known = {one: complete[one] for one in best[: 2 * self._top_k]}
         result = [scores[candidate] for candidate in candidates]
@@ -119,17 +156,21 @@ class _Race:
         candidates: Sequence[str],
         incumbents: Sequence[str],
         known: dict[str, Array],
+        fitness: str,
     ) -> None:
         self._candidates = candidates
+        self._fitness = fitness
         self._whole = {one: known[one] for one in incumbents}
         self._parts: dict[str, list[Array]] = {one: [] for one in candidates}
         names = dict.fromkeys([*self._whole, *self._parts])
         self._names = {one: i for i, one in enumerate(names)}
-        # Of the correct tokens by example: sums, and sums of products of two runners
+        # Of the values by example: sums, and sums of products of two runners
         self._sums = np.zeros(len(names))
         self._products = np.zeros((len(names), len(names)))
         self._out: set[str] = set()
         self._seen = 0
+        self._batches = 0
+        self._looks: list[int] | None = None
 
     @property
     def running(self) -> list[str]:
@@ -139,72 +180,78 @@ class _Race:
     def add(self, rows: Array) -> None:
         """Takes the rows (runners, 3, rows) of one more batch."""
         width = rows.shape[-1]
-        correct = np.zeros((len(self._names), width))
+        values = np.zeros((len(self._names), width))
         for one, own in zip(self.running, rows, strict=True):
             self._parts[one].append(own)
-            correct[self._names[one]] = own[1]
+            values[self._names[one]] = self._values(own)
         for one, whole in self._whole.items():
-            correct[self._names[one]] = whole[1, self._seen : self._seen + width]
+            values[self._names[one]] = self._values(whole)[
+                self._seen : self._seen + width
+            ]
         self._seen += width
-        self._sums += correct.sum(axis=1)
-        self._products += correct @ correct.T
+        self._batches += 1
+        self._sums += values.sum(axis=1)
+        self._products += values @ values.T
 
-    def give_up(self, top_k: int, z: float, share: float) -> None:
-        """Gives up who is behind at least `top_k` others.
+    def give_up(self, top_k: int, level: float, num_batches: int) -> None:
+        """Gives up who is behind at least `top_k` others, where a look is planned.
 
         Args:
             top_k: k.
-            z: standard errors.
-            share: of the held-out set that was seen.
+            level: chance of an error in this generation.
+            num_batches: of the whole held-out set.
         """
-        if self._seen < MIN_ROWS or share >= 1.0:
+        rows = self._seen * num_batches // self._batches
+        if self._looks is None:
+            self._looks = list(planned_looks(rows))
+            self._level = level / max(1, len(self._looks))
+        due = [look for look in self._looks if look <= self._seen]
+        if not due or self._batches == num_batches:
             return
+        del self._looks[: len(due)]
+        running = self.running
         if len(self._whole) >= top_k:
-            self._give_up_against_known(top_k, z)
+            behind = self._behind_known(running, top_k)
         else:
-            self._give_up_among_themselves(top_k, z, share)
-
-    def _give_up_against_known(self, top_k: int, z: float) -> None:
-        """Compares with the k-th best, whose score is known exactly.
-
-        What a candidate will do on the rest is predicted from what the best do there,
-        which is known too: by a regression, on the examples seen, on their mean and on
-        the one that is most like it. That leaves far less to chance than the difference
-        to any one of them.
-        """
-        names = list(self._whole)
-        known = np.stack([self._whole[one][1] for one in names])
-        threshold = np.sort(known.sum(axis=1))[-top_k]
-        middle = known.mean(axis=0)
-        seen, total = self._seen, known.shape[1]
-        reach = z * math.sqrt((total - seen) * total / seen)
-        for one in [one for one in self._candidates if one not in self._out]:
-            likest = max(
-                range(len(names)),
-                key=lambda i: sum(a == b for a, b in zip(names[i], one, strict=True)),
+            names = list(dict.fromkeys([*self._whole, *running]))
+            places = [self._names[one] for one in names]
+            found = behind_each_other(
+                self._sums[places],
+                self._products[np.ix_(places, places)],
+                self._seen,
+                rows,
+                top_k,
+                self._level,
             )
-            x = np.stack([np.ones(total), middle, known[likest]], axis=1)
-            y = np.concatenate([part[1] for part in self._parts[one]])
-            solution, *_ = np.linalg.lstsq(x[:seen], y, rcond=None)
-            rest = y - x[:seen] @ solution
-            spread = math.sqrt(float(rest @ rest) / (seen - x.shape[1]))
-            predicted = float(y.sum() + (x[seen:] @ solution).sum())
-            if predicted + reach * spread < threshold:
-                self._out.add(one)
+            behind = [one for one, out in zip(names, found, strict=True) if out]
+        self._out.update(one for one in behind if one not in self._whole)
 
-    def _give_up_among_themselves(self, top_k: int, z: float, share: float) -> None:
-        """Compares with every other one; nobody's score is known yet."""
-        others = [self._names[one] for one in (*self._whole, *self.running)]
-        squares = np.diag(self._products)
-        for one in [one for one in self._candidates if one not in self._out]:
-            mine = self._names[one]
-            leads = self._sums[others] - self._sums[mine]
-            # Of the differences, example by example
-            square = squares[others] + squares[mine] - 2 * self._products[mine, others]
-            variance = (square - leads**2 / self._seen) / (self._seen - 1)
-            error = np.sqrt(np.maximum(variance, 0.0) * self._seen * (1.0 - share))
-            if int(((leads > 0) & (leads > z * error)).sum()) >= top_k:
-                self._out.add(one)
+    def _behind_known(self, running: Sequence[str], top_k: int) -> list[str]:
+        whole = {one: self._whole[one] for one in self.ranked(self._whole)[:top_k]}
+        # The last batch is filled up with rows that count nowhere.
+        counts = next(iter(whole.values()))[2] > 0
+        seen = counts[: self._seen]
+        if not running or not counts[self._seen :].any() or seen.sum() < MIN_ROWS:
+            return []
+        values = np.stack(
+            [
+                self._values(np.concatenate(self._parts[one], axis=-1))[seen]
+                for one in running
+            ]
+        )
+        known = np.stack([self._values(rows)[counts] for rows in whole.values()])
+        found = behind_known(values, known, self._level / top_k)
+        return [one for one, out in zip(running, found, strict=True) if out]
+
+    def _values(self, rows: Array) -> Array:
+        """The fitness of each example, (rows,); more is better."""
+        index, sign = _VALUES[self._fitness]
+        values: Array = sign * rows[index]
+        return values
+
+    def ranked(self, whole: dict[str, Array]) -> list[str]:
+        """Returns the names of whoever has all rows, best first."""
+        return sorted(whole, key=lambda one: -self._values(whole[one]).sum())
 
     def complete(self) -> dict[str, Array]:
         """Returns all rows of whoever saw the whole held-out set."""
@@ -220,14 +267,15 @@ class _Race:
     def scores(self, top_k: int) -> dict[str, Score]:
         """Returns the score of every candidate.
 
-        Of one that was given up it is an estimate: the k-th best's accuracy plus the
-        difference on the examples that both saw, and in any case below the k-th best.
+        Of one that was given up it is an estimate: the k-th best's figures plus the
+        difference on the examples that both saw, and in its fitness in any case worse
+        than the k-th best.
         """
         complete = self.complete()
         if not complete:
             raise CommandError("the held-out set is empty: nothing can be scored")
         sums = {one: rows.sum(axis=-1) for one, rows in complete.items()}
-        ranked = sorted(sums, key=lambda one: -sums[one][1])
+        ranked = self.ranked(complete)
         last = ranked[min(top_k, len(ranked)) - 1]
         tokens = float(sums[last][2])
         found = {}
@@ -239,15 +287,18 @@ class _Race:
             same = complete[last][:, : own.shape[-1]]
             seen = float(own[2].sum())
             behind = (own[:2] - same[:2]).sum(axis=-1) / seen
-            accuracy = sums[last][1] / tokens + behind[1]
-            loss = sums[last][0] / tokens + behind[0]
-            below = (sums[last][1] - 1.0) / tokens
-            estimate = max(0.0, min(float(accuracy), float(below)))
+            accuracy = min(1.0, max(0.0, float(sums[last][1] / tokens + behind[1])))
+            loss = float(sums[last][0] / tokens + behind[0])
+            if self._fitness == "accuracy":
+                below = float((sums[last][1] - 1.0) / tokens)
+                accuracy = max(0.0, min(accuracy, below))
+            else:
+                loss = max(loss, math.nextafter(sums[last][0] / tokens, math.inf))
             found[one] = Score(
                 architecture=one,
-                accuracy=estimate,
-                loss=float(loss),
-                standard_error=math.sqrt(estimate * (1.0 - estimate) / seen),
+                accuracy=accuracy,
+                loss=loss,
+                standard_error=math.sqrt(accuracy * (1.0 - accuracy) / seen),
                 masked_tokens=int(seen),
                 eliminated=True,
             )

@@ -72,7 +72,7 @@ def test_the_same_top_ten_from_fewer_tokens(seed: int) -> None:
     plain, raced = new_search(seed), new_search(seed)
     while generation := plain.ask():
         plain.tell(table.full(generation))
-    scorer = RacingScorer(table, top_k=10)
+    scorer = RacingScorer(table, top_k=10, generations=8)
     race(raced, scorer)
     assert raced.top == plain.top
     assert scorer.full_token_evaluations == 400 * BATCHES * ROWS * TOKENS
@@ -82,7 +82,7 @@ def test_the_same_top_ten_from_fewer_tokens(seed: int) -> None:
 def test_scores_of_survivors_are_whole_and_of_others_below_the_top() -> None:
     table = TableRows()
     search = new_search(0)
-    scorer = RacingScorer(table, top_k=10)
+    scorer = RacingScorer(table, top_k=10, generations=8)
     for scores in race(search, scorer)[:1]:
         full = table.full([score.architecture for score in scores])
         kept = [score for score in scores if not score.eliminated]
@@ -102,12 +102,12 @@ def test_scores_of_survivors_are_whole_and_of_others_below_the_top() -> None:
 
 def test_a_restart_in_between_changes_nothing() -> None:
     whole = new_search(1)
-    expected = race(whole, RacingScorer(TableRows(), top_k=10))
+    expected = race(whole, RacingScorer(TableRows(), top_k=10, generations=8))
     search = new_search(1)
     found = []
     while generation := search.ask():
         # a new process every time: nothing is known of the best so far
-        scorer = RacingScorer(TableRows(), top_k=10)
+        scorer = RacingScorer(TableRows(), top_k=10, generations=8)
         scores = scorer.score(
             generation, incumbents=[c.architecture for c in search.top]
         )
@@ -123,12 +123,12 @@ def test_order_and_ties() -> None:
             return super()._whole("cccccccc")
 
     candidates = [c * 8 for c in "csf"] + ["cs" * 4, "sf" * 4]
-    scores = RacingScorer(Same(), top_k=1).score(candidates)
+    scores = RacingScorer(Same(), top_k=1, generations=8).score(candidates)
     assert not any(score.eliminated for score in scores)
     assert len({score.accuracy for score in scores}) == 1
     table = TableRows()
-    one = RacingScorer(table, top_k=2).score(candidates)
-    other = RacingScorer(table, top_k=2).score(candidates[::-1])
+    one = RacingScorer(table, top_k=2, generations=8).score(candidates)
+    other = RacingScorer(table, top_k=2, generations=8).score(candidates[::-1])
     assert one == other[::-1]
 
 
@@ -137,4 +137,4 @@ def test_nothing_held_out() -> None:
         num_batches = 0
 
     with pytest.raises(CommandError, match="held-out set is empty"):
-        RacingScorer(Empty(), top_k=1).score(["c" * 8])
+        RacingScorer(Empty(), top_k=1, generations=8).score(["c" * 8])
