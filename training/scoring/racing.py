@@ -1,8 +1,9 @@
 """Racing: gives candidates up as soon as they are known to miss the top k.
 
 All candidates see the same examples with the same masks, so that the difference of two
-is known far better than either. Batch by batch, a candidate is given up when it is
-behind the k-th best by more than `Z` standard errors of that difference. What counts is
+is known far better than either. At planned numbers of rows a candidate is given up that
+is behind the k-th best by more than chance allows over all looks, candidates and
+generations of a search; `training.scoring.racing_bound` has the bound. What counts is
 the order on this held-out set, not on all text: the error is that of a sample without
 replacement and vanishes towards the last batch.
 
@@ -11,13 +12,19 @@ belongs there is given up, the search is the same as without racing, score by sc
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from command_line import CommandError
+from training.scoring.racing_bound import (
+    LEVEL,
+    MIN_ROWS,
+    behind_each_other,
+    behind_known,
+    planned_looks,
+)
 from training.scoring.score import (
     FITNESS,
     LOSS_DIGITS,
@@ -29,13 +36,11 @@ from training.scoring.score import (
     score_of,
 )
 
-Z = 2.4
-"""Standard errors; see `benchmarks/search_racing.py` for what it gains and misses."""
-
-MIN_ROWS = 16
-"""Examples before anything is given up: a standard error of fewer says little."""
-
 Array = NDArray[np.float64]
+
+# Of the sums of an example: which one the fitness is, its sign, so that more is better,
+# and which one counts its positions.
+_PLACES = {"loss": (0, -1.0, 2), "accuracy": (1, 1.0, 2), "accuracy_all": (4, 1.0, 5)}
 
 
 class RacingScorer:
@@ -44,17 +49,42 @@ class RacingScorer:
     Args:
         scorer: scores candidates on one batch.
         top_k: how many of the best matter, k.
+        generations: of a search, over which the chance of an error is divided.
         fitness: what ranks, one of `training.scoring.score.FITNESS`.
-        z: how sure to be, in standard errors.
+        level: chance that a search is changed.
+
+    Raises:
+        ValueError: if a number is out of range, or the fitness unknown.
     """
 
     def __init__(
-        self, scorer: RowScorer, top_k: int, fitness: str = "loss", z: float = Z
+        self,
+        scorer: RowScorer,
+        top_k: int,
+        generations: int,
+        *,
+        fitness: str = "loss",
+        level: float = LEVEL,
     ) -> None:
-        self._fitness = fitness
+        """Checks the settings; nothing is scored yet."""
+        for name, number in (("top_k", top_k), ("generations", generations)):
+            if number < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: {name}={number}"
+                )
+        if not 0.0 < level < 1.0:
+            raise ValueError(
+                f"`level` must be between 0 and 1. Received: level={level}"
+            )
+        if fitness not in FITNESS:
+            raise ValueError(
+                f"`fitness` must be one of {', '.join(FITNESS)}. "
+                f"Received: fitness={fitness!r}"
+            )
         self._scorer = scorer
         self._top_k = top_k
-        self._z = z
+        self._level = level / generations
+        self._fitness = fitness
         # Rows of the best so far: candidate -> (6, all rows)
         self._known: dict[str, Array] = {}
         self.token_evaluations = 0
@@ -99,16 +129,14 @@ class RacingScorer:
             rows = self._scorer.rows(number, running, keep=incumbents)
             race.add(rows)
             self.token_evaluations += int(rows[0, 2].sum()) * len(running)
-            race.give_up(self._top_k, self._z, (number + 1) / self._scorer.num_batches)
+            race.give_up(self._top_k, self._level, self._scorer.num_batches)
             if on_work is not None:
                 on_work((number + 1) / self._scorer.num_batches)
         scores = race.scores(self._top_k)
         complete = race.complete()
         tokens = int(next(iter(complete.values()))[2].sum())
         self.full_token_evaluations += tokens * len(set(candidates))
-        best = sorted(
-            complete, key=lambda one: -worth(complete[one], self._fitness).sum()
-        )
+        best = race.ranked(complete)
         # More than k, so that ties cannot push one out that the search keeps.
         self._known = {one: complete[one] for one in best[: 2 * self._top_k]}
         result = [scores[candidate] for candidate in candidates]
@@ -139,10 +167,9 @@ def worth(rows: Array, fitness: str) -> Array:
         rows: (..., 6, rows), see `RowScorer.rows`.
         fitness: one of `training.scoring.score.FITNESS`.
     """
-    place, sign = {"loss": (0, -1.0), "accuracy": (1, 1.0), "accuracy_all": (4, 1.0)}[
-        fitness
-    ]
-    return sign * rows[..., place, :]
+    place, sign, _ = _PLACES[fitness]
+    values: Array = sign * rows[..., place, :]
+    return values
 
 
 class _Race:
@@ -155,8 +182,8 @@ class _Race:
         known: dict[str, Array],
         fitness: str,
     ) -> None:
-        self._fitness = fitness
         self._candidates = candidates
+        self._fitness = fitness
         self._whole = {one: known[one] for one in incumbents}
         self._parts: dict[str, list[Array]] = {one: [] for one in candidates}
         names = dict.fromkeys([*self._whole, *self._parts])
@@ -166,6 +193,8 @@ class _Race:
         self._products = np.zeros((len(names), len(names)))
         self._out: set[str] = set()
         self._seen = 0
+        self._batches = 0
+        self._looks: list[int] | None = None
 
     @property
     def running(self) -> list[str]:
@@ -184,67 +213,66 @@ class _Race:
                 self._seen : self._seen + width
             ]
         self._seen += width
+        self._batches += 1
         self._sums += values.sum(axis=1)
         self._products += values @ values.T
 
-    def give_up(self, top_k: int, z: float, share: float) -> None:
-        """Gives up who is behind at least `top_k` others.
+    def give_up(self, top_k: int, level: float, num_batches: int) -> None:
+        """Gives up who is behind at least `top_k` others, where a look is planned.
 
         Args:
             top_k: k.
-            z: standard errors.
-            share: of the held-out set that was seen.
+            level: chance of an error in this generation.
+            num_batches: of the whole held-out set.
         """
-        if self._seen < MIN_ROWS or share >= 1.0:
+        rows = self._seen * num_batches // self._batches
+        if self._looks is None:
+            self._looks = list(planned_looks(rows))
+            self._level = level / max(1, len(self._looks))
+        due = [look for look in self._looks if look <= self._seen]
+        if not due or self._batches == num_batches:
             return
+        del self._looks[: len(due)]
+        running = self.running
         if len(self._whole) >= top_k:
-            self._give_up_against_known(top_k, z)
+            behind = self._behind_known(running, top_k)
         else:
-            self._give_up_among_themselves(top_k, z, share)
-
-    def _give_up_against_known(self, top_k: int, z: float) -> None:
-        """Compares with the k-th best, whose score is known exactly.
-
-        What a candidate will do on the rest is predicted from what the best do there,
-        which is known too: by a regression, on the examples seen, on their mean and on
-        the one that is most like it. That leaves far less to chance than the difference
-        to any one of them.
-        """
-        names = list(self._whole)
-        known = np.stack([worth(self._whole[one], self._fitness) for one in names])
-        threshold = np.sort(known.sum(axis=1))[-top_k]
-        middle = known.mean(axis=0)
-        seen, total = self._seen, known.shape[1]
-        reach = z * math.sqrt((total - seen) * total / seen)
-        for one in [one for one in self._candidates if one not in self._out]:
-            likest = max(
-                range(len(names)),
-                key=lambda i: sum(a == b for a, b in zip(names[i], one, strict=True)),
+            names = list(dict.fromkeys([*self._whole, *running]))
+            places = [self._names[one] for one in names]
+            found = behind_each_other(
+                self._sums[places],
+                self._products[np.ix_(places, places)],
+                self._seen,
+                rows,
+                top_k,
+                self._level,
             )
-            x = np.stack([np.ones(total), middle, known[likest]], axis=1)
-            y = np.concatenate(
-                [worth(part, self._fitness) for part in self._parts[one]]
-            )
-            solution, *_ = np.linalg.lstsq(x[:seen], y, rcond=None)
-            rest = y - x[:seen] @ solution
-            spread = math.sqrt(float(rest @ rest) / (seen - x.shape[1]))
-            predicted = float(y.sum() + (x[seen:] @ solution).sum())
-            if predicted + reach * spread < threshold:
-                self._out.add(one)
+            behind = [one for one, out in zip(names, found, strict=True) if out]
+        self._out.update(one for one in behind if one not in self._whole)
 
-    def _give_up_among_themselves(self, top_k: int, z: float, share: float) -> None:
-        """Compares with every other one; nobody's score is known yet."""
-        others = [self._names[one] for one in (*self._whole, *self.running)]
-        squares = np.diag(self._products)
-        for one in [one for one in self._candidates if one not in self._out]:
-            mine = self._names[one]
-            leads = self._sums[others] - self._sums[mine]
-            # Of the differences, example by example
-            square = squares[others] + squares[mine] - 2 * self._products[mine, others]
-            variance = (square - leads**2 / self._seen) / (self._seen - 1)
-            error = np.sqrt(np.maximum(variance, 0.0) * self._seen * (1.0 - share))
-            if int(((leads > 0) & (leads > z * error)).sum()) >= top_k:
-                self._out.add(one)
+    def _behind_known(self, running: Sequence[str], top_k: int) -> list[str]:
+        whole = {one: self._whole[one] for one in self.ranked(self._whole)[:top_k]}
+        # The last batch is filled up with rows that count nowhere.
+        counts = next(iter(whole.values()))[_PLACES[self._fitness][2]] > 0
+        seen = counts[: self._seen]
+        if not running or not counts[self._seen :].any() or seen.sum() < MIN_ROWS:
+            return []
+        values = np.stack(
+            [
+                worth(np.concatenate(self._parts[one], axis=-1), self._fitness)[seen]
+                for one in running
+            ]
+        )
+        known = np.stack(
+            [worth(rows, self._fitness)[counts] for rows in whole.values()]
+        )
+        found = behind_known(values, known, self._level / top_k)
+        return [one for one, out in zip(running, found, strict=True) if out]
+
+    def ranked(self, whole: dict[str, Array]) -> list[str]:
+        """Returns the names of whoever has all rows, best first."""
+        scores = {one: score_of(one, rows.sum(axis=-1)) for one, rows in whole.items()}
+        return sorted(whole, key=lambda one: rank_key(scores[one], self._fitness))
 
     def complete(self) -> dict[str, Array]:
         """Returns all rows of whoever saw the whole held-out set."""
@@ -267,10 +295,7 @@ class _Race:
         if not complete:
             raise CommandError("the held-out set is empty: nothing can be scored")
         sums = {one: rows.sum(axis=-1) for one, rows in complete.items()}
-        place = FITNESS.index(self._fitness)
-        ranked = sorted(
-            sums, key=lambda one: rank_key(score_of(one, sums[one]), self._fitness)
-        )
+        ranked = self.ranked(complete)
         last = ranked[min(top_k, len(ranked)) - 1]
         found = {}
         for one in self._candidates:
@@ -285,11 +310,11 @@ class _Race:
             estimate = sums[last][figures] / whole
             estimate += (own - same)[figures].sum(axis=-1) / seen
             # Below the k-th best, by one hit or by what losses are told apart by.
-            if place == 0:
+            if self._fitness == "loss":
                 worst = sums[last][0] / whole[0] + 2.0 * 10.0**-LOSS_DIGITS
                 estimate[0] = max(estimate[0], worst)
             else:
-                hits = 1 if place == 1 else 3  # in `figures`
+                hits = 1 if self._fitness == "accuracy" else 3  # in `figures`
                 worst = (sums[last][figures[hits]] - 1.0) / whole[hits]
                 estimate[hits] = min(estimate[hits], worst)
             estimate[[1, 3]] = np.clip(estimate[[1, 3]], 0.0, 1.0)

@@ -197,6 +197,11 @@ def _remembering(
 ) -> "Scorer":
     """The scorer with a cache, or in a race."""
     if options.scoring.racing:
-        return RacingScorer(scorer, options.algorithm.top_k, options.scoring.fitness)
+        return RacingScorer(
+            scorer,
+            options.algorithm.top_k,
+            options.algorithm.iterations,
+            fitness=options.scoring.fitness,
+        )
     file = execution.score_cache or run_dir / "scores.jsonl"
     return CachedScorer(scorer, file, writes=distribution.is_chief)

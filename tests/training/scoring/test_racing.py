@@ -50,6 +50,10 @@ class TableRows:
         }
 
 
+def racing(table: TableRows, top_k: int) -> RacingScorer:
+    return RacingScorer(table, top_k, generations=8, fitness="accuracy")
+
+
 def new_search(seed: int) -> Search:
     return EvolutionSearch(SearchSpace("csf", 8), seed=seed, iterations=8)
 
@@ -71,7 +75,7 @@ def test_the_same_top_ten_from_fewer_tokens(seed: int) -> None:
     plain, raced = new_search(seed), new_search(seed)
     while generation := plain.ask():
         plain.tell(table.full(generation))
-    scorer = RacingScorer(table, 10, "accuracy")
+    scorer = racing(table, 10)
     race(raced, scorer)
     assert raced.top == plain.top
     assert scorer.full_token_evaluations == 400 * BATCHES * ROWS * TOKENS
@@ -81,7 +85,7 @@ def test_the_same_top_ten_from_fewer_tokens(seed: int) -> None:
 def test_scores_of_survivors_are_whole_and_of_others_below_the_top() -> None:
     table = TableRows()
     search = new_search(0)
-    scorer = RacingScorer(table, 10, "accuracy")
+    scorer = racing(table, 10)
     for scores in race(search, scorer)[:1]:
         full = table.full([score.architecture for score in scores])
         kept = [score for score in scores if not score.eliminated]
@@ -101,12 +105,12 @@ def test_scores_of_survivors_are_whole_and_of_others_below_the_top() -> None:
 
 def test_a_restart_in_between_changes_nothing() -> None:
     whole = new_search(1)
-    expected = race(whole, RacingScorer(TableRows(), 10, "accuracy"))
+    expected = race(whole, racing(TableRows(), 10))
     search = new_search(1)
     found = []
     while generation := search.ask():
         # a new process every time: nothing is known of the best so far
-        scorer = RacingScorer(TableRows(), 10, "accuracy")
+        scorer = racing(TableRows(), 10)
         scores = scorer.score(
             generation, incumbents=[c.architecture for c in search.top]
         )
@@ -122,12 +126,12 @@ def test_order_and_ties() -> None:
             return super()._whole("cccccccc")
 
     candidates = [c * 8 for c in "csf"] + ["cs" * 4, "sf" * 4]
-    scores = RacingScorer(Same(), 1, "accuracy").score(candidates)
+    scores = racing(Same(), 1).score(candidates)
     assert not any(score.eliminated for score in scores)
     assert len({score.accuracy for score in scores}) == 1
     table = TableRows()
-    one = RacingScorer(table, 2, "accuracy").score(candidates)
-    other = RacingScorer(table, 2, "accuracy").score(candidates[::-1])
+    one = racing(table, 2).score(candidates)
+    other = racing(table, 2).score(candidates[::-1])
     assert one == other[::-1]
 
 
@@ -136,4 +140,4 @@ def test_nothing_held_out() -> None:
         num_batches = 0
 
     with pytest.raises(CommandError, match="held-out set is empty"):
-        RacingScorer(Empty(), top_k=1).score(["c" * 8])
+        RacingScorer(Empty(), top_k=1, generations=8).score(["c" * 8])
