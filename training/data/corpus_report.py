@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 REPORT_FILE = "report.json"
 PICTURE_FILE = "report.png"
 
+_BINS_PER_OCTAVE = 4
+
 
 def corpus_report(outcome: "Outcome", vocabulary_size: int) -> dict[str, Any]:
     """Puts the report together.
@@ -26,6 +28,7 @@ def corpus_report(outcome: "Outcome", vocabulary_size: int) -> dict[str, Any]:
         "tokens_per_document": counts["tokens"] / max(1, counts["documents"]),
         "document_lengths": outcome.observations.document_lengths(),
         "most_frequent_unknown": outcome.observations.most_frequent_unknown(),
+        "warnings": outcome.observations.warnings(),
     }
 
 
@@ -45,6 +48,7 @@ def table(report: dict[str, Any]) -> str:
         f"{row['word']} ({row['count']})"
         for row in report["most_frequent_unknown"][:10]
     )
+    lines += [f"warning: {one}" for one in report["warnings"]]
     if unknown:
         lines.append(f"most frequent unknown words: {unknown}")
     return "\n".join(lines)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from command_line import UsageError
 from lvbert_tf.vocabulary import read_vocabulary
 
@@ -15,7 +18,8 @@ if TYPE_CHECKING:
 
 INDEX_FILE = "index.json"
 VOCABULARY_FILE = "vocab.txt"
-FORMAT = 1
+TOKEN_COUNTS_FILE = "token_counts.npy"
+FORMAT = 2
 SPLITS = ("train", "held_out")
 
 
@@ -49,6 +53,7 @@ class DataManifest:
         shards: its record files.
         vocabulary_size: number of ids.
         vocabulary_sha256: of the vocabulary file's bytes.
+        token_counts_sha256: of the bytes of the file with the token counts.
     """
 
     directory: Path
@@ -57,6 +62,7 @@ class DataManifest:
     shards: tuple[Shard, ...]
     vocabulary_size: int
     vocabulary_sha256: str
+    token_counts_sha256: str
 
     @classmethod
     def load(cls, directory: str | Path) -> "DataManifest":
@@ -77,7 +83,10 @@ class DataManifest:
             index = json.loads(path.read_text("utf-8"))
             if index["format"] != FORMAT:
                 raise UsageError(
-                    f"{path}: expected format {FORMAT}. Received: {index['format']}."
+                    f"{path}: expected a data directory of format {FORMAT}. Received: "
+                    f"format {index['format']}, made by another release: what it holds "
+                    "out, and so every figure on it, would not compare with this "
+                    "one's. Make it again with `python -m training prepare`."
                 )
             manifest = cls(
                 directory=directory,
@@ -86,6 +95,7 @@ class DataManifest:
                 shards=tuple(Shard(**shard) for shard in index["shards"]),
                 vocabulary_size=int(index["vocabulary"]["size"]),
                 vocabulary_sha256=str(index["vocabulary"]["sha256"]),
+                token_counts_sha256=str(index["token_counts"]["sha256"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
@@ -98,6 +108,11 @@ class DataManifest:
                 raise UsageError(
                     f"{file}: expected {shard.bytes} bytes, as in {INDEX_FILE}. "
                     f"Found: {found}. Prepare the data again."
+                )
+        for name in (VOCABULARY_FILE, TOKEN_COUNTS_FILE):
+            if not (directory / name).is_file():
+                raise UsageError(
+                    f"{directory / name}: no such file. Prepare the data again."
                 )
         return manifest
 
@@ -123,6 +138,30 @@ class DataManifest:
         """Reads the vocabulary."""
         return read_vocabulary(self.vocabulary_path, self.options["duplicates"])
 
+    def token_counts(self) -> NDArray[np.int64]:
+        """Reads how often each id stands in the training split's records.
+
+        Returns:
+            int64 (V,), special tokens included.
+
+        Raises:
+            UsageError: if the file is not of that form.
+        """
+        path = self.directory / TOKEN_COUNTS_FILE
+        try:
+            counts = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise UsageError(
+                f"{path}: not a sound array: {error}. Prepare the data again."
+            ) from error
+        if counts.shape != (self.vocabulary_size,) or counts.dtype != np.int64:
+            raise UsageError(
+                f"{path}: expected int64 ({self.vocabulary_size},). Received: "
+                f"{counts.dtype} {counts.shape}. Prepare the data again."
+            )
+        result: NDArray[np.int64] = counts
+        return result
+
     def tokenizer(self) -> "LVBertTokenizer":
         """Returns the tokenizer that made the data."""
         from lvbert_tf.models.tokenizer import LVBertTokenizer
@@ -135,13 +174,17 @@ class DataManifest:
         )
 
     def expected_sha256(self, splits: Sequence[str] = SPLITS) -> dict[Path, str]:
-        """Returns the checksums of the files of splits, and of the vocabulary."""
+        """Returns the checksums of splits, the vocabulary and the token counts."""
         expected = {
             self.directory / shard.file: shard.sha256
             for split in splits
             for shard in self.split(split)
         }
-        return {self.vocabulary_path: self.vocabulary_sha256, **expected}
+        return {
+            self.vocabulary_path: self.vocabulary_sha256,
+            self.directory / TOKEN_COUNTS_FILE: self.token_counts_sha256,
+            **expected,
+        }
 
 
 def file_sha256(path: Path) -> str:

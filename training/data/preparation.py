@@ -1,5 +1,7 @@
 """Data preparation from corpus to data directory, in resumable steps."""
 
+import hashlib
+import io
 import json
 import sys
 import time
@@ -7,6 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from command_line import CommandError, UsageError
 from lvbert_tf.version import __version__
@@ -19,7 +24,12 @@ from training.data.corpus_report import (
     table,
 )
 from training.data.engine import Engine, Folder, Outcome
-from training.data.manifest import FORMAT, INDEX_FILE, VOCABULARY_FILE
+from training.data.manifest import (
+    FORMAT,
+    INDEX_FILE,
+    TOKEN_COUNTS_FILE,
+    VOCABULARY_FILE,
+)
 from training.data.prepare_options import PrepareOptions
 from training.data.vocabulary_training import train_vocabulary
 
@@ -59,7 +69,10 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         _check(options, outcome.counts)
         report = corpus_report(outcome, len(vocabulary))
         _write_report(folder, report)
-        _write_index(folder, _index(options, vocabulary, outcome))
+        token_counts = _array_file(outcome.token_counts)
+        folder.write(TOKEN_COUNTS_FILE, token_counts)
+        digest = hashlib.sha256(token_counts).hexdigest()
+        _write_index(folder, _index(options, vocabulary, outcome, digest))
         folder.publish()
     except UsageError:
         folder.discard()
@@ -86,6 +99,7 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         "vocabulary_size": len(vocabulary),
         "vocabulary_sha256": vocabulary_sha256(vocabulary),
         "duplicate_documents": report["duplicate_documents"],
+        "warnings": report["warnings"],
         "shards": len(outcome.shards),
         "resumed": resumed,
         "seconds": round(time.monotonic() - started, 3),
@@ -151,7 +165,10 @@ def _check(options: PrepareOptions, counts: dict[str, int]) -> None:
 
 
 def _index(
-    options: PrepareOptions, vocabulary: Sequence[str], outcome: Outcome
+    options: PrepareOptions,
+    vocabulary: Sequence[str],
+    outcome: Outcome,
+    token_counts_sha256: str,
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -163,8 +180,15 @@ def _index(
             "size": len(vocabulary),
             "sha256": vocabulary_sha256(vocabulary),
         },
+        "token_counts": {"file": TOKEN_COUNTS_FILE, "sha256": token_counts_sha256},
         "shards": [asdict(shard) for shard in outcome.shards],
     }
+
+
+def _array_file(array: npt.NDArray[np.int64]) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
 
 
 def _write_index(folder: Folder, index: dict[str, Any]) -> None:
