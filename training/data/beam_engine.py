@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
 
 from command_line import CommandError, UsageError
@@ -95,7 +96,7 @@ class BeamEngine:
                 | "corpus" >> self._read()
                 | "pieces"
                 >> beam.ParDo(transforms.MakePieces(settings)).with_outputs(
-                    "counts", "observations", "hashes", main="pieces"
+                    "counts", "observations", "hashes", "tokens", main="pieces"
                 )
             )
             totals = (
@@ -116,6 +117,9 @@ class BeamEngine:
             observations = made.observations | "report" >> beam.CombineGlobally(
                 transforms.GatherObservations()
             )
+            tokens = made.tokens | "token counts" >> beam.CombineGlobally(
+                transforms.SumTokenCounts(len(settings.tokenizer.vocabulary))
+            )
             distinct = (
                 made.hashes
                 | "distinct documents" >> beam.Distinct()
@@ -132,6 +136,7 @@ class BeamEngine:
                     beam.pvalue.AsSingleton(observations),
                     beam.pvalue.AsSingleton(distinct),
                     beam.pvalue.AsList(shards),
+                    beam.pvalue.AsSingleton(tokens),
                 )
             )
         return _outcome(json.loads(read_remote(path)))
@@ -188,5 +193,6 @@ def _outcome(stored: dict[str, Any]) -> Outcome:
         counts=counts,
         observations=observations,
         duplicate_documents=counts.get("documents", 0) - stored["distinct_documents"],
+        token_counts=np.array(stored["token_counts"], np.int64),
         shards=sorted(shards, key=lambda one: (SPLITS.index(one.split), one.file)),
     )

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
 
 from training.data.beam_files import upload, write_remote
 from training.data.chunk_records import ChunkSettings, ChunkWorker
@@ -95,7 +97,8 @@ class SampleDocuments(beam.CombineFn):
 class MakePieces(beam.DoFn):
     """Makes the piece of each chunk.
 
-    Main output: (place, splits). Others: `counts`, `observations`, `hashes`.
+    Main output: (place, splits). Others: `counts`, `observations`, `hashes`,
+    `tokens`.
 
     Args:
         settings: of the pieces.
@@ -117,6 +120,7 @@ class MakePieces(beam.DoFn):
         piece = self._worker.piece(chunk)
         yield beam.pvalue.TaggedOutput("counts", dict(piece.counts))
         yield beam.pvalue.TaggedOutput("observations", piece.observations)
+        yield beam.pvalue.TaggedOutput("tokens", piece.token_counts)
         for value in piece.hashes.tolist():
             # Signed: Beam's integers have 64 bits.
             yield beam.pvalue.TaggedOutput("hashes", value - (1 << 63))
@@ -148,6 +152,39 @@ class SumCounts(beam.CombineFn):
     def extract_output(self, total: dict[str, int]) -> dict[str, int]:
         """Returns the counts, in the order of their names."""
         return dict(sorted(total.items()))
+
+
+class SumTokenCounts(beam.CombineFn):
+    """Adds up how often each id stands in the training examples.
+
+    Args:
+        vocabulary_size: V.
+    """
+
+    def __init__(self, vocabulary_size: int) -> None:
+        super().__init__()
+        self._vocabulary_size = vocabulary_size
+
+    def create_accumulator(self) -> npt.NDArray[np.int64]:
+        """Returns zeros, int64 (V,)."""
+        return np.zeros(self._vocabulary_size, np.int64)
+
+    def add_input(
+        self, total: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Adds the counts of a piece."""
+        return total + counts
+
+    def merge_accumulators(
+        self, totals: Iterable[npt.NDArray[np.int64]]
+    ) -> npt.NDArray[np.int64]:
+        """Adds up totals."""
+        return sum(totals, self.create_accumulator())
+
+    def extract_output(self, total: npt.NDArray[np.int64]) -> list[int]:
+        """Returns V counts, as JSON can hold them."""
+        counts: list[int] = total.tolist()
+        return counts
 
 
 class GatherObservations(beam.CombineFn):
@@ -228,6 +265,7 @@ def write_outcome(
     observations: str,
     distinct_documents: int,
     shards: Sequence[Mapping[str, Any]],
+    token_counts: Sequence[int],
 ) -> None:
     """Writes down what became of the corpus, for the same process."""
     outcome = {
@@ -235,5 +273,6 @@ def write_outcome(
         "observations": observations,
         "distinct_documents": distinct_documents,
         "shards": list(shards),
+        "token_counts": list(token_counts),
     }
     write_remote(path, json.dumps(outcome).encode("utf-8"))

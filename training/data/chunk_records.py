@@ -1,6 +1,5 @@
 """Turns one chunk of documents into a piece of serialised examples."""
 
-import hashlib
 import itertools
 import random
 from collections.abc import Sequence
@@ -15,11 +14,9 @@ from training.data.examples import ExampleOptions, lossless_spans, official_span
 from training.data.manifest import SPLITS
 from training.data.observations import ChunkObservations
 from training.data.pieces import Piece, sorted_split
-from training.data.record_format import encode_examples, lay_out, mix_keys
+from training.data.record_format import Layout, encode_examples, lay_out, mix_keys
+from training.data.split_rank import document_hash, split_rank
 from training.data.text_anomalies import clean_documents
-
-_WHITE_SPACE = b" \t\n\r\x0b\x0c"
-_HASHES = float(1 << 64)
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,9 @@ class ChunkWorker:
         size = sum(map(len, chunk.documents))
         documents, counts = clean_documents(chunk.documents)
         hashes = np.array([document_hash(one) for one in documents], np.uint64)
-        held_out = hashes / _HASHES < self._settings.held_out
+        ranks = np.array([split_rank("held_out", one) for one in documents])
+        held_out = ranks < self._settings.held_out
+        token_counts = np.zeros(len(self._settings.tokenizer.vocabulary), np.int64)
         observed = ChunkObservations()
         totals = {
             "documents": len(documents),
@@ -68,29 +67,40 @@ class ChunkWorker:
         }
         splits = {}
         for number, split in enumerate(SPLITS):
-            chosen = [
-                document
-                for document, held in zip(documents, held_out.tolist(), strict=True)
-                if held == (split == "held_out")
-            ]
+            where = np.flatnonzero(held_out == (split == "held_out"))
+            chosen = [documents[index] for index in where.tolist()]
             stream = 2 * chunk.stream + number
-            records, counts = self._records(chosen, stream, observed)
+            layout, owners, counts = self._layout(chosen, stream, split, observed)
+            if split == "train":
+                token_counts += np.bincount(
+                    layout.token_ids, minlength=len(token_counts)
+                )
+                records = encode_examples(layout)
+            else:
+                # What is scored must tell its documents apart; training need not.
+                known = None if owners is None else hashes[where][owners]
+                records = encode_examples(layout, known)
             keys = mix_keys(self._settings.seed, stream, len(records))
             splits[split] = sorted_split(records, keys)
             name = "examples" if split == "train" else "held_out_examples"
             totals[name] = len(records)
             for key, value in counts.items():
                 totals[key] = totals.get(key, 0) + value
-        return Piece(splits, hashes, totals, observed.to_json())
+        return Piece(splits, hashes, totals, observed.to_json(), token_counts)
 
-    def _records(
-        self, documents: Sequence[bytes], stream: int, observed: ChunkObservations
-    ) -> tuple[list[bytes], dict[str, int]]:
+    def _layout(
+        self,
+        documents: Sequence[bytes],
+        stream: int,
+        split: str,
+        observed: ChunkObservations,
+    ) -> tuple[Layout, npt.NDArray[np.int64] | None, dict[str, int]]:
+        """Returns examples, the document that each is of (if of one), and counts."""
         lines = b"\n".join(documents).split(b"\n") if documents else []
         line_counts = [document.count(b"\n") + 1 for document in documents]
         tokens, splits = self._tokenize(lines)
         unknown = np.flatnonzero(tokens == self._special.unk)
-        observed.add_documents(splits, line_counts)
+        observed.add_documents(splits, line_counts, held_out=split == "held_out")
         observed.add_unknown(
             [
                 lines[one]
@@ -107,10 +117,15 @@ class ChunkWorker:
         if self._settings.official:
             tokens, spans = self._official(tokens, splits, line_counts, stream)
             counts["lost_tokens"] = counts["tokens"] - len(tokens)
+            owners = None
         else:
             spans = self._lossless(splits.tolist(), line_counts, stream, counts)
+            owners = None
+            if not self._settings.examples.join_documents:
+                ends = splits[np.cumsum(line_counts, dtype=np.int64)]
+                owners = np.searchsorted(ends, spans[:, 0], "right")
         layout = lay_out(tokens, spans, self._special.cls, self._special.sep)
-        return encode_examples(layout), counts
+        return layout, owners, counts
 
     def _has_unknown(self, words: Sequence[bytes]) -> npt.NDArray[np.bool_]:
         """Returns for each word whether it has a piece [UNK]."""
@@ -169,14 +184,3 @@ def _as_array(spans: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.int64]:
     # Ten times faster than np.array, which looks at every tuple's type.
     flat = itertools.chain.from_iterable(spans)
     return np.fromiter(flat, np.int64, 3 * len(spans)).reshape(-1, 3)
-
-
-def document_hash(document: bytes) -> int:
-    """Returns a 64-bit hash that depends on the text alone, not on its spacing."""
-    text = document.translate(None, _WHITE_SPACE)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-
-
-def document_rank(document: bytes) -> float:
-    """Returns `document_hash` as a number in [0, 1)."""
-    return document_hash(document) / _HASHES

@@ -26,6 +26,7 @@ def corpus_report(outcome: "Outcome", vocabulary_size: int) -> dict[str, Any]:
         "tokens_per_document": counts["tokens"] / max(1, counts["documents"]),
         "document_lengths": outcome.observations.document_lengths(),
         "most_frequent_unknown": outcome.observations.most_frequent_unknown(),
+        "warnings": outcome.observations.warnings(),
     }
 
 
@@ -45,6 +46,7 @@ def table(report: dict[str, Any]) -> str:
         f"{row['word']} ({row['count']})"
         for row in report["most_frequent_unknown"][:10]
     )
+    lines += [f"warning: {one}" for one in report["warnings"]]
     if unknown:
         lines.append(f"most frequent unknown words: {unknown}")
     return "\n".join(lines)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from training.data.chunk_records import ChunkSettings
 from training.data.corpus import Source
 from training.data.manifest import Shard
@@ -20,12 +23,14 @@ class Outcome:
         observations: for the report.
         duplicate_documents: how many repeat an earlier one.
         shards: the files, in the order of split and number.
+        token_counts: int64 (V,), how often each id stands in the training examples.
     """
 
     counts: dict[str, int]
     observations: Observations
     duplicate_documents: int
     shards: Sequence[Shard]
+    token_counts: npt.NDArray[np.int64]
 
 
 class Folder(Protocol):

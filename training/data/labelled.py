@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from command_line import UsageError
-from training.data.chunk_records import document_rank
 from training.data.compression import decompressed, split_suffixes
 from training.data.pieces import write_file
+from training.data.split_rank import split_rank
 
 HEADER = ("text", "label")
 
@@ -112,7 +112,7 @@ def split_labelled(
     train: list[LabelledText] = []
     held: list[LabelledText] = []
     for row in rows:
-        rank = document_rank(row.text.encode("utf-8"))
+        rank = split_rank("labelled", row.text.encode("utf-8"))
         (held if rank < held_out else train).append(row)
     if not train or not held:
         raise UsageError(

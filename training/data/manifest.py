@@ -84,9 +84,10 @@ class DataManifest:
             index = json.loads(path.read_text("utf-8"))
             if index["format"] != FORMAT:
                 raise UsageError(
-                    f"{path}: expected format {FORMAT}. Received: {index['format']}. "
-                    "It was prepared by another version, whose figures must not mix "
-                    "with those of this one: prepare the data again."
+                    f"{path}: expected a data directory of format {FORMAT}. Received: "
+                    f"format {index['format']}, made by another release: what it holds "
+                    "out, and so every figure on it, would not compare with this "
+                    "one's. Make it again with `python -m training prepare`."
                 )
             manifest = cls(
                 directory=directory,
@@ -108,6 +109,11 @@ class DataManifest:
                 raise UsageError(
                     f"{file}: expected {shard.bytes} bytes, as in {INDEX_FILE}. "
                     f"Found: {found}. Prepare the data again."
+                )
+        for name in (VOCABULARY_FILE, TOKEN_COUNTS_FILE):
+            if not (directory / name).is_file():
+                raise UsageError(
+                    f"{directory / name}: no such file. Prepare the data again."
                 )
         return manifest
 
@@ -161,13 +167,17 @@ class DataManifest:
         )
 
     def expected_sha256(self, splits: Sequence[str] = SPLITS) -> dict[Path, str]:
-        """Returns the checksums of the files of splits, and of the vocabulary."""
+        """Returns the checksums of splits, the vocabulary and the token counts."""
         expected = {
             self.directory / shard.file: shard.sha256
             for split in splits
             for shard in self.split(split)
         }
-        return {self.vocabulary_path: self.vocabulary_sha256, **expected}
+        return {
+            self.vocabulary_path: self.vocabulary_sha256,
+            self.directory / TOKEN_COUNTS_FILE: self.token_counts_sha256,
+            **expected,
+        }
 
 
 def file_sha256(path: Path) -> str:

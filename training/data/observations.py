@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from training.data.length_test import length_warning
+
 if TYPE_CHECKING:
     pass
 
@@ -18,26 +20,40 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     pass
 
+_BINS_PER_OCTAVE = 4
+_WORD = re.compile(r"\w+|[^\w\s]")
+_LINES_LOOKED_AT = 5000
+_WORDS_KEPT = 1000
+_WORDS_IN_MEMORY = 100_000
+_WORDS_REPORTED = 50
+_HASHES_AT_ONCE = 1 << 25
+_LENGTH_BINS = 32 * _BINS_PER_OCTAVE
+
 
 class ChunkObservations:
     """What one chunk of the corpus adds to the report."""
 
     def __init__(self) -> None:
-        self.lengths = np.zeros(_LENGTH_BINS, np.int64)
+        self.lengths = np.zeros((2, _LENGTH_BINS), np.int64)
         self.unknown: Counter[str] = Counter()
 
     def add_documents(
-        self, splits: npt.NDArray[np.int64], line_counts: Sequence[int]
+        self,
+        splits: npt.NDArray[np.int64],
+        line_counts: Sequence[int],
+        held_out: bool = False,
     ) -> None:
-        """Adds the lengths of documents, in tokens, to bins of powers of two.
+        """Adds the lengths of documents, in tokens, to four bins an octave.
 
         Args:
             splits: (lines + 1,) offsets of the lines' tokens.
             line_counts: number of lines of each document.
+            held_out: whether they are held out.
         """
         ends = splits[np.cumsum([0, *line_counts])]
-        bins = np.ceil(np.log2(np.maximum(np.diff(ends), 1))).astype(int)
-        self.lengths += np.bincount(bins, minlength=_LENGTH_BINS)[:_LENGTH_BINS]
+        octaves = np.log2(np.maximum(np.diff(ends), 1))
+        bins = np.ceil(_BINS_PER_OCTAVE * octaves).astype(int)
+        self.lengths[int(held_out)] += np.bincount(bins, minlength=_LENGTH_BINS)
 
     def add_unknown(
         self,
@@ -77,7 +93,7 @@ class Observations:
     """What all chunks together add to the report."""
 
     def __init__(self) -> None:
-        self._lengths = np.zeros(_LENGTH_BINS, np.int64)
+        self._lengths = np.zeros((2, _LENGTH_BINS), np.int64)
         self._unknown: Counter[str] = Counter()
 
     def add(self, observed: str) -> None:
@@ -101,12 +117,21 @@ class Observations:
 
     def document_lengths(self) -> list[dict[str, int]]:
         """Returns the histogram of the documents' lengths in tokens."""
-        lengths = self._lengths
+        # The first of the fine bins is of length 1, alone.
+        fine = self._lengths.sum(axis=0)
+        octaves = -(-np.arange(_LENGTH_BINS) // _BINS_PER_OCTAVE)
+        lengths = np.zeros(octaves[-1] + 1, np.int64)
+        np.add.at(lengths, octaves, fine)
         last = int(np.flatnonzero(lengths)[-1]) + 1 if lengths.any() else 0
         return [
             {"tokens_up_to": 1 << power, "documents": int(count)}
             for power, count in enumerate(lengths[:last])
         ]
+
+    def warnings(self) -> list[str]:
+        """Returns what is odd about the held-out part; see `length_warning`."""
+        found = length_warning(self._lengths[0], self._lengths[1])
+        return [] if found is None else [found]
 
     def most_frequent_unknown(self) -> list[dict[str, Any]]:
         """Returns the words that the vocabulary lacks most often."""
@@ -136,27 +161,6 @@ def count_duplicates(tables: Sequence[Path], documents: int) -> int:
         found = np.concatenate(part)
         duplicates += len(found) - len(np.unique(found))
     return duplicates
-
-
-_WORD = re.compile(r"\w+|[^\w\s]")
-
-
-_LENGTH_BINS = 32
-
-
-_LINES_LOOKED_AT = 5000
-
-
-_WORDS_KEPT = 1000
-
-
-_WORDS_IN_MEMORY = 100_000
-
-
-_WORDS_REPORTED = 50
-
-
-_HASHES_AT_ONCE = 1 << 25
 
 
 def _top(words: Counter[str], count: int) -> list[tuple[str, int]]:

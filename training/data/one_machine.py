@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from training.data.chunk_records import ChunkSettings
 from training.data.corpus import Chunk, Source, chunks
 from training.data.engine import Folder, Outcome
@@ -69,8 +71,10 @@ class OneMachine:
                     progress.update(1)
         counts: dict[str, int] = {}
         observations = Observations()
+        token_counts = np.zeros(len(settings.tokenizer.vocabulary), np.int64)
         for table in tables:
-            found, observed = read_piece_summary(table)
+            found, observed, tokens = read_piece_summary(table)
+            token_counts += tokens
             observations.add(observed)
             for name, value in found.items():
                 counts[name] = counts.get(name, 0) + value
@@ -79,6 +83,7 @@ class OneMachine:
             observations=observations,
             duplicate_documents=count_duplicates(tables, counts.get("documents", 0)),
             shards=shards,
+            token_counts=token_counts,
         )
 
     def _make_pieces(self, pool: Pool, pieces: Path) -> None:

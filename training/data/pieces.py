@@ -54,12 +54,14 @@ class Piece:
         hashes: uint64, of each document's text.
         counts: documents, tokens, examples, what was odd.
         observations: what the report needs, as JSON.
+        token_counts: int64 (V,), how often each id stands in the training examples.
     """
 
     splits: Mapping[str, PieceSplit]
     hashes: npt.NDArray[np.uint64]
     counts: Mapping[str, int]
     observations: str
+    token_counts: npt.NDArray[np.int64]
 
 
 def sorted_split(records: Sequence[bytes], keys: npt.NDArray[np.uint64]) -> PieceSplit:
@@ -127,6 +129,7 @@ def write_piece(table: Path, piece: Piece) -> None:
         "document_hashes": piece.hashes,
         "counts": np.array(json.dumps(piece.counts)),
         "observations": np.array(piece.observations),
+        "token_counts": piece.token_counts,
     }
     for name, split in piece.splits.items():
         write_file(piece_entries(table, name), split.content)
@@ -137,11 +140,13 @@ def write_piece(table: Path, piece: Piece) -> None:
     finish_file(temporary, table)
 
 
-def read_piece_summary(table: Path) -> tuple[dict[str, int], str]:
-    """Returns the counts and the observations of a piece."""
+def read_piece_summary(
+    table: Path,
+) -> tuple[dict[str, int], str, npt.NDArray[np.int64]]:
+    """Returns the counts, the observations and the token counts of a piece."""
     with np.load(table) as arrays:
         counts: dict[str, int] = json.loads(str(arrays["counts"]))
-        return counts, str(arrays["observations"])
+        return counts, str(arrays["observations"]), arrays["token_counts"]
 
 
 def write_file(path: Path, content: bytes) -> None:

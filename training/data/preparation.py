@@ -24,7 +24,6 @@ from training.data.manifest import FORMAT, INDEX_FILE, VOCABULARY_FILE
 from training.data.prepare_options import PrepareOptions
 from training.data.token_counts import (
     TOKEN_COUNTS_FILE,
-    count_token_ids,
     token_counts_bytes,
 )
 from training.data.vocabulary_training import train_vocabulary
@@ -65,8 +64,10 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         _check(options, outcome.counts)
         report = corpus_report(outcome, len(vocabulary))
         _write_report(folder, report)
-        token_counts = _write_token_counts(folder, outcome, len(vocabulary))
-        _write_index(folder, _index(options, vocabulary, outcome, token_counts))
+        token_counts = token_counts_bytes(outcome.token_counts)
+        folder.write(TOKEN_COUNTS_FILE, token_counts)
+        digest = hashlib.sha256(token_counts).hexdigest()
+        _write_index(folder, _index(options, vocabulary, outcome, digest))
         folder.publish()
     except UsageError:
         folder.discard()
@@ -93,6 +94,7 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         "vocabulary_size": len(vocabulary),
         "vocabulary_sha256": vocabulary_sha256(vocabulary),
         "duplicate_documents": report["duplicate_documents"],
+        "warnings": report["warnings"],
         "shards": len(outcome.shards),
         "resumed": resumed,
         "seconds": round(time.monotonic() - started, 3),
@@ -157,28 +159,11 @@ def _check(options: PrepareOptions, counts: dict[str, int]) -> None:
         raise options.empty()
 
 
-def _write_token_counts(
-    folder: Folder, outcome: Outcome, vocabulary_size: int
-) -> dict[str, Any]:
-    """Counts the tokens of the training records; returns their entry in the index."""
-    files = [
-        f"{folder.result}/{shard.file}"
-        for shard in outcome.shards
-        if shard.split == "train"
-    ]
-    content = token_counts_bytes(count_token_ids(files, vocabulary_size))
-    folder.write(TOKEN_COUNTS_FILE, content)
-    return {
-        "file": TOKEN_COUNTS_FILE,
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
-
-
 def _index(
     options: PrepareOptions,
     vocabulary: Sequence[str],
     outcome: Outcome,
-    token_counts: dict[str, Any],
+    token_counts_sha256: str,
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -190,7 +175,7 @@ def _index(
             "size": len(vocabulary),
             "sha256": vocabulary_sha256(vocabulary),
         },
-        "token_counts": token_counts,
+        "token_counts": {"file": TOKEN_COUNTS_FILE, "sha256": token_counts_sha256},
         "shards": [asdict(shard) for shard in outcome.shards],
     }
 

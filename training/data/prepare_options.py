@@ -16,7 +16,7 @@ from training.data.manifest import FORMAT
 from training.data.vocabulary_training import VocabularyOptions
 
 SHARD_BYTES = 64 << 20
-_PIECES_FORMAT = 2
+_PIECES_FORMAT = 3
 """Of what a killed run leaves; another release may not be able to go on with it."""
 
 

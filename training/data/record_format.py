@@ -60,8 +60,23 @@ def lay_out(
     return Layout(token_ids, lengths, first + 2)
 
 
-def encode_examples(layout: Layout) -> list[bytes]:
-    """Returns one serialised tf.train.Example for each example of `layout`."""
+def encode_examples(
+    layout: Layout, documents: npt.NDArray[np.uint64] | None = None
+) -> list[bytes]:
+    """Returns one serialised tf.train.Example for each example of `layout`.
+
+    Args:
+        layout: the examples.
+        documents: uint64 (E,), the hash of the document that each is of; given, half
+            of it (so that it is no negative int64) is stored as `document`.
+    """
+    if documents is not None:
+        return [
+            _with_document(record, hashed >> 1)
+            for record, hashed in zip(
+                encode_examples(layout), documents.tolist(), strict=True
+            )
+        ]
     encoded, offsets = _varints(layout.token_ids)
     byte_stops = offsets[np.cumsum(layout.lengths)].tolist()
     byte_start = 0
@@ -85,6 +100,17 @@ def encode_examples(layout: Layout) -> list[bytes]:
         )
         byte_start = byte_stop
     return records
+
+
+def _with_document(record: bytes, document: int) -> bytes:
+    """Returns an Example with one feature more, which comes before the others."""
+    start = 1
+    while record[start] > 0x7F:  # the length of Example.features, a varint
+        start += 1
+    features = record[start + 1 :]
+    values = _varint(document)
+    added = _entry_header(b"document", len(values)) + values
+    return _header(1, len(added) + len(features)) + added + features
 
 
 def mix_keys(seed: int, stream: int, count: int) -> npt.NDArray[np.uint64]:
@@ -177,9 +203,13 @@ def _entry_header(name: bytes, packed: int) -> bytes:
 
 def _header(field: int, size: int) -> bytes:
     """Returns the tag and length of a field that is a message, text or packed."""
-    encoded = bytearray((field << 3 | 2,))
-    while size > 0x7F:
-        encoded.append(size & 0x7F | 0x80)
-        size >>= 7
-    encoded.append(size)
+    return bytes((field << 3 | 2,)) + _varint(size)
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
     return bytes(encoded)

@@ -6,34 +6,12 @@ knows nothing but them pays for each token.
 
 import hashlib
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 TOKEN_COUNTS_FILE = "token_counts.npy"
-_READ_AT_ONCE = 4096
-
-
-def count_token_ids(files: Sequence[str], vocabulary_size: int) -> NDArray[np.int64]:
-    """Counts the ids in records.
-
-    Args:
-        files: TFRecord files with the feature `token_ids`.
-        vocabulary_size: V.
-
-    Returns:
-        int64 (V,): of each id, special ones included as they stand there.
-    """
-    import tensorflow as tf
-
-    feature = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-    dataset = tf.data.TFRecordDataset(list(files)).batch(_READ_AT_ONCE)
-    counts = np.zeros(vocabulary_size, np.int64)
-    for records in dataset:
-        parsed = tf.io.parse_example(records, {"token_ids": feature})["token_ids"]
-        counts += np.bincount(parsed.flat_values.numpy(), minlength=vocabulary_size)
-    return counts
 
 
 def token_counts_bytes(counts: NDArray[np.int64]) -> bytes:
@@ -77,7 +55,7 @@ def unigram_losses(
     `-log((count + 1) / sum of (count + 1))`.
 
     Args:
-        counts: (V,), see `count_token_ids`.
+        counts: (V,), of each id.
         never_predicted: ids of special tokens.
 
     Returns:

@@ -1,6 +1,5 @@
 """Trains a WordPiece vocabulary from a corpus, with the `tokenizers` library."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -11,6 +10,7 @@ import numpy as np
 from command_line import UsageError
 from lvbert_tf.models.text_normalization import TextNormalization
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, UNK_TOKEN, check_vocabulary
+from training.data.split_rank import split_hash
 
 MAX_ALPHABET = 1000
 """Rarer characters become [UNK], as in BERT's own vocabularies."""
@@ -78,7 +78,7 @@ class DocumentSample:
             position: its place in the corpus; by default behind the one before.
         """
         self._offered += 1
-        rank = int.from_bytes(hashlib.blake2b(document, digest_size=8).digest(), "big")
+        rank = split_hash("vocabulary", document)
         if rank >= self._threshold:
             return
         self._documents.append((rank, position or (self._offered,), document))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from command_line import UsageError
-from training.data.chunk_records import document_rank
 from training.data.labelled import (
     LabelledText,
     label_names,
@@ -16,6 +15,7 @@ from training.data.labelled import (
     write_labelled,
 )
 from training.data.public_reviews import public_reviews
+from training.data.split_rank import split_rank
 from training.quickstart.experiment import QuickstartExperiment
 from training.run.directory import write_text
 
@@ -79,9 +79,11 @@ def gather(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
 
 def _chosen(rows: Sequence[LabelledText], count: int) -> list[LabelledText]:
     """Returns some of the texts, in an order that is random but always the same."""
-    # The division took the lowest ranks for one side; the text turned around gives
-    # ranks that know nothing of it.
-    return sorted(rows, key=lambda row: document_rank(row.text[::-1].encode()))[:count]
+
+    def rank(row: LabelledText) -> float:
+        return split_rank("labelled_order", row.text.encode())
+
+    return sorted(rows, key=rank)[:count]
 
 
 _EXAMPLES = (

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from command_line import CommandError, UsageError
@@ -16,11 +17,11 @@ from tests.training.data.preparations import (
     read_records,
     small_corpus,
 )
-from training.data.chunk_records import document_rank
 from training.data.corpus import CHUNK_BYTES
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.preparation import prepare
+from training.data.split_rank import split_rank
 from training.data.verification import verify
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "examples"
@@ -33,7 +34,7 @@ def test_nothing_is_lost_and_held_out_is_apart(
     output = tmp_path / "data"
     result = prepare(prepare_options(corpus, output, vocabulary))
     documents = corpus.read_text().strip().split("\n\n")
-    held = [d for d in documents if document_rank(d.encode()) < 0.2]
+    held = [d for d in documents if split_rank("held_out", d.encode()) < 0.2]
     assert 0 < len(held) < len(documents)
     expected = {
         "train": Counter(" ".join(d for d in documents if d not in held).split()),
@@ -54,6 +55,10 @@ def test_nothing_is_lost_and_held_out_is_apart(
             assert segments == sorted(segments)
     manifest = DataManifest.load(output)
     verify(manifest)
+    records = read_records(output, "train")
+    counted = np.bincount([one for ids, _ in records for one in ids], minlength=406)
+    assert manifest.token_counts().dtype == np.int64
+    np.testing.assert_array_equal(manifest.token_counts(), counted)
     assert result["documents"] == len(documents)
     assert result["held_out_documents"] == len(held)
     assert result["examples"] == manifest.num_examples("train")

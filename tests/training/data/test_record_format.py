@@ -41,6 +41,18 @@ def test_bytes_are_those_of_tensorflow(pairs: list[tuple[int, int]], top: int) -
             )
         )
         assert record == expected.SerializeToString(deterministic=True)
+        hashed = int(rng.integers(0, 1 << 64, dtype=np.uint64)) >> int(rng.integers(64))
+        expected.features.feature["document"].int64_list.value.append(hashed >> 1)
+        alone = encode_examples(
+            lay_out(
+                tokens[start:end],
+                np.array([(0, middle - start, end - start)]),
+                101,
+                102,
+            ),
+            np.array([hashed], np.uint64),
+        )
+        assert alone == [expected.SerializeToString(deterministic=True)]
 
 
 def test_very_long_example() -> None:
