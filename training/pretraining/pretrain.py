@@ -10,6 +10,7 @@ from training.data.verification import start_verification
 from training.loop.batches import data_identity, held_out_batches, training_batches
 from training.loop.plan import Plan
 from training.loop.train import train
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.metrics.ranking import auc_from_histogram
 from training.pretraining import experiment
@@ -22,7 +23,6 @@ from training.pretraining.stage import (
 )
 from training.run.directory import RunDirectory
 from training.run.opening import open_run, prepare_devices
-from training.scoring.unigram_loss import held_out_unigram_loss
 
 
 def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from training.loop.figures import draw_running_losses
 from training.loop.plan import Plan
 from training.loop.running_losses import parts_of_path
 from training.loop.train import train
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
@@ -29,7 +30,6 @@ from training.pretraining.stage import (
 from training.pretraining.trained_supernet import build
 from training.run.directory import RunDirectory
 from training.run.opening import open_run, prepare_devices
-from training.scoring.unigram_loss import held_out_unigram_loss
 
 if TYPE_CHECKING:
     pass

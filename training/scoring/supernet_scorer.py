@@ -15,13 +15,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from training.loop.batches import held_out_batches
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.pretraining.trained_supernet import TrainedSupernet
 from training.run.devices import Distribution
 from training.run.options import Data
 from training.scoring.path_functions import PathFunctions
 from training.scoring.prefix_walk import PrefixWalk, StateMemory
 from training.scoring.score import SUMS, OnScored, OnWork, Score, score_of
-from training.scoring.unigram_loss import held_out_unigram_loss
 from training.scoring.worker_sums import WorkerSums
 
 Batch = dict[str, Any]

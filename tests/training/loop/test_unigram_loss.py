@@ -12,10 +12,10 @@ from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest
 from training.data.records import held_out_dataset
 from training.data.token_counts import unigram_losses
+from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.pretraining.pretrain import detection_rates
 from training.run.options import Data
-from training.scoring.unigram_loss import held_out_unigram_loss
 
 
 def test_frequencies_are_smoothed_and_special_tokens_left_out() -> None:
