@@ -81,6 +81,8 @@ def main() -> int:
         *("--iterations", str(options.iterations)),
         *("--crossover", str(options.population // 2)),
         *("--mutation", str(options.population - options.population // 2)),
+        # What is compared below are accuracies.
+        *("--fitness", "accuracy"),
     )
     tops = _tops(found)
     names = sorted({name for top in tops.values() for name in top})
