@@ -14,7 +14,7 @@ class _Damaged:
         self.error = error
 
 
-class Lenient(grpc.ServerInterceptor):  # type: ignore[misc]
+class Lenient(grpc.ServerInterceptor):
     """Answers undecodable messages with INVALID_ARGUMENT.
 
     gRPC itself logs a traceback for each and answers INTERNAL.
