@@ -74,7 +74,7 @@ class RestClient:
         max_batch: instances in one request at most; keep it at or under the
             server's ``max_batch_size``.
         retry: how often and when to try again.
-        timeout_s: how long to wait for an answer, in seconds.
+        timeout_s: how long a request may take with all its tries, in seconds.
 
     Raises:
         ValueError: for a URL that is none, or both a version and a label.
@@ -159,7 +159,9 @@ class RestClient:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._once("GET", f"{self._version_url}/metadata", None)
+                self._once(
+                    "GET", f"{self._version_url}/metadata", None, self._timeout_s
+                )
             except (ClientError, TemporaryError) as error:
                 if time.monotonic() >= deadline:
                     raise ClientError(
@@ -205,13 +207,17 @@ class RestClient:
         return results
 
     def _request(self, method: str, url: str, body: Any) -> dict[str, Any]:
-        return self._retry.run(lambda: self._once(method, url, body), f"{method} {url}")
+        return self._retry.run(
+            lambda left_s: self._once(method, url, body, left_s),
+            f"{method} {url}",
+            self._timeout_s,
+        )
 
-    def _once(self, method: str, url: str, body: Any) -> dict[str, Any]:
+    def _once(
+        self, method: str, url: str, body: Any, timeout_s: float
+    ) -> dict[str, Any]:
         try:
-            response = self._session.request(
-                method, url, json=body, timeout=self._timeout_s
-            )
+            response = self._session.request(method, url, json=body, timeout=timeout_s)
         except (requests.ConnectionError, requests.Timeout) as error:
             raise TemporaryError(f"{type(error).__name__}: {error}") from error
         except requests.RequestException as error:

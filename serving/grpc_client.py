@@ -42,7 +42,7 @@ class GrpcClient:
         signature: the signature to ask; by default ``serving_default``.
         max_batch: instances in one request at most.
         retry: how often and when to try again.
-        timeout_s: how long to wait for an answer, in seconds.
+        timeout_s: how long a request may take with all its tries, in seconds.
     """
 
     def __init__(
@@ -121,7 +121,9 @@ class GrpcClient:
         """
         request = self.request(inputs, outputs)
         what = f"gRPC Predict {self._model} at {self._address}"
-        response = self._retry.run(lambda: self._once(request, what), what)
+        response = self._retry.run(
+            lambda left_s: self._once(request, what, left_s), what, self._timeout_s
+        )
         return {entry.key: read_tensor(entry.value) for entry in response.outputs}
 
     def request(self, inputs: Mapping[str, Array], outputs: Sequence[str] = ()) -> Any:
@@ -155,9 +157,9 @@ class GrpcClient:
         """Closes the connections."""
         self.close()
 
-    def _once(self, request: Any, what: str) -> Any:
+    def _once(self, request: Any, what: str, timeout_s: float) -> Any:
         try:
-            return self._predict(request, timeout=self._timeout_s)
+            return self._predict(request, timeout=timeout_s)
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
             reason = f"{code.name}: {details}"

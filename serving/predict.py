@@ -41,7 +41,10 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="NAME", help="the model")
     parser.add_argument("--signature", help="the signature (default serving_default)")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, help="seconds for a request (default 30)"
+        "--timeout",
+        type=float,
+        default=30.0,
+        help="seconds for a request with all its tries (default 30)",
     )
 
 

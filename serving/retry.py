@@ -60,36 +60,40 @@ class Retry:
 
     def run(
         self,
-        request: Callable[[], Result],
+        request: Callable[[float], Result],
         what: str,
+        deadline_s: float = 30.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Result:
         """Sends a request until it is answered.
 
         Args:
-            request: sends it once; raises `TemporaryError` where another try may
-                help.
+            request: sends it once, given how many seconds it may take; raises
+                `TemporaryError` where another try may help.
             what: what is sent where, for the error.
+            deadline_s: how long all tries and waits may take together, in seconds.
             sleep: waits for some seconds.
 
         Raises:
-            ClientError: if the last try fails, with the reason that it gave.
+            ClientError: if the last try fails or the time is up, with the last reason.
         """
         started = time.monotonic()
         wait_s = self.first_wait_s
         for number in range(1, self.tries + 1):
             try:
-                return request()
+                return request(max(deadline_s - (time.monotonic() - started), 0.001))
             except TemporaryError as error:
-                if number == self.tries:
-                    seconds = time.monotonic() - started
+                seconds = time.monotonic() - started
+                pause = max(wait_s * random.uniform(0.5, 1.0), error.wait_s or 0.0)
+                pause = min(pause, self.longest_wait_s)
+                # No wait that the deadline would end without another try.
+                if number == self.tries or seconds + pause >= deadline_s:
                     tries = "1 try" if number == 1 else f"{number} tries"
                     raise ClientError(
                         f"{what}: no answer after {tries} in {seconds:.1f} s; the last "
                         f"failed with: {error}",
                         error.code,
                     ) from error
-                pause = wait_s * random.uniform(0.5, 1.0)
-                sleep(min(max(pause, error.wait_s or 0.0), self.longest_wait_s))
+                sleep(pause)
                 wait_s *= 2
         raise ValueError(f"tries must be at least 1. Received: tries={self.tries}")

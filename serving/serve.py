@@ -31,6 +31,19 @@ if TYPE_CHECKING:
     from serving.server.embedded import EmbeddedServer
 
 
+# Flag, default, meaning. A refused request names the flag.
+_LIMITS = (
+    ("max_request_mb", 8, "largest REST body or gRPC message, in MiB"),
+    ("max_bodies_mb", 32, "all REST bodies held at a time, in MiB"),
+    ("max_rows", 1024, "texts, examples or rows in a request"),
+    ("max_tokens", 65536, "rows times tokens of the longest, in a request"),
+    ("max_tokens_computing", 65536, "the same, of all computed at a time"),
+    ("max_text_kb", 8192, "bytes of all texts in a request, in KiB"),
+    ("max_pending", 256, "requests that wait or run, for REST and gRPC each"),
+    ("read_timeout_ms", 10000, "a REST request must arrive within so long"),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of ``serve``."""
     what = parser.add_mutually_exclusive_group(required=True)
@@ -79,12 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=30000,
         help="a REST request may take so long (default 30000)",
     )
-    parser.add_argument(
-        "--max-request-mb",
-        type=int,
-        default=64,
-        help="largest request body in MiB (default 64)",
-    )
+    _add_limits(parser)
     parser.add_argument(
         "--threads",
         type=int,
@@ -121,6 +129,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    for name, default, text in _LIMITS:
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{text} (default {default})",
+        )
+
+
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Serves until SIGTERM or SIGINT, or with ``--stop-on-stdin-eof`` that end.
 
@@ -151,6 +170,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         models = read_models_config(arguments.config)
 
     from serving.server.embedded import EmbeddedServer, ServerOptions
+    from serving.server.limits import Limits
 
     server = EmbeddedServer(
         models,
@@ -162,7 +182,16 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             metrics_path=metrics_path,
             poll_interval_s=arguments.poll_seconds,
             rest_timeout_s=arguments.rest_timeout_ms / 1000,
-            max_request_bytes=arguments.max_request_mb * 2**20,
+            limits=Limits(
+                max_request_bytes=arguments.max_request_mb * 2**20,
+                max_bodies_bytes=arguments.max_bodies_mb * 2**20,
+                max_rows=arguments.max_rows,
+                max_tokens=arguments.max_tokens,
+                max_tokens_computing=arguments.max_tokens_computing,
+                max_text_bytes=arguments.max_text_kb * 2**10,
+                max_pending=arguments.max_pending,
+                read_timeout_s=arguments.read_timeout_ms / 1000,
+            ),
             threads=arguments.threads,
             inter_op_threads=arguments.tensorflow_inter_op_parallelism,
             intra_op_threads=arguments.tensorflow_intra_op_parallelism,
@@ -231,7 +260,7 @@ def _check(arguments: argparse.Namespace) -> None:
     for flag, least in (
         ("poll_seconds", 0.05),
         ("rest_timeout_ms", 1),
-        ("max_request_mb", 1),
+        *((name, 1) for name, _, _ in _LIMITS),
         ("threads", 0),
         ("tensorflow_inter_op_parallelism", 0),
         ("tensorflow_intra_op_parallelism", 0),

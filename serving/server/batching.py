@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serving.server.batching_config import BatchingConfig
+from serving.server.limits import work
 from serving.server.servable import Servable, Signature
 from serving.server.status import Code, ServingError, invalid_argument
 
@@ -27,6 +28,10 @@ class _Task:
     size: int
     arrived: float = field(default_factory=time.monotonic)
     result: "Future[Outputs]" = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        """Counts the tokens of the longest row."""
+        self.width = -(-work(self.inputs) // self.size)
 
 
 @dataclass(eq=False)
@@ -54,10 +59,12 @@ class BatchScheduler:
 
     Args:
         config: sizes, times and threads.
+        max_tokens: rows times tokens of the longest that a batch may come to.
     """
 
-    def __init__(self, config: BatchingConfig) -> None:
+    def __init__(self, config: BatchingConfig, max_tokens: int = 2**62) -> None:
         self._config = config
+        self._max_tokens = max_tokens
         self._queues: dict[tuple[Any, ...], _Queue] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -177,8 +184,15 @@ class BatchScheduler:
     def _take(self, queue: _Queue) -> list[_Task]:
         batch: list[_Task] = []
         room = self._config.execution_batch_size
+        widest, rows = 0, 0
         while queue.tasks and queue.tasks[0].size <= room:
-            task = queue.tasks.popleft()
+            # One long text pads all others, so it may have to go without them.
+            task = queue.tasks[0]
+            widest = max(widest, task.width)
+            rows += task.size
+            if batch and widest * rows > self._max_tokens:
+                break
+            queue.tasks.popleft()
             batch.append(task)
             queue.size -= task.size
             room -= task.size

@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,8 @@ from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
 from serving.server.grpc_front import GrpcFront
 from serving.server.http_front import HttpFront
 from serving.server.inference import Inference
+from serving.server.limits import Gate, Limits
+from serving.server.memory import limit_arenas
 from serving.server.metrics import Metrics
 from serving.server.model_config import ModelConfig
 from serving.server.repository import ModelRepository
@@ -38,10 +40,9 @@ class ServerOptions:
         metrics_path: where the metrics are on the REST port; None: nowhere.
         poll_interval_s: seconds between two looks for new versions.
         rest_timeout_s: after so many seconds a REST request is given up.
-        max_request_bytes: the largest body, and the largest input tensor.
+        limits: what a request, and all together, may cost.
         threads: requests computed at a time, for REST and gRPC each; 0: 4 for each
             core and at least 16, with batching enough to fill two batches.
-        max_pending: requests that may wait or run, for REST and gRPC each.
         inter_op_threads: TensorFlow operations run at a time; 0: one for each core.
         intra_op_threads: threads for one operation; 0: one for each core.
         allow_reload_config: whether gRPC callers may replace the configuration.
@@ -54,9 +55,8 @@ class ServerOptions:
     metrics_path: str | None = DEFAULT_METRICS_PATH
     poll_interval_s: float = 1.0
     rest_timeout_s: float = 30.0
-    max_request_bytes: int = 64 * 2**20
+    limits: Limits = field(default_factory=Limits)
     threads: int = 0
-    max_pending: int = 1024
     inter_op_threads: int = 0
     intra_op_threads: int = 0
     allow_reload_config: bool = False
@@ -93,30 +93,32 @@ class EmbeddedServer:
         self._models = list(models)
         self._options = options
         self._refresh = refresh
+        self._refused: Sequence[ModelConfig] | None = None
         self.metrics = Metrics()
         self.repository = ModelRepository(self._models, self._load)
-        scheduler = BatchScheduler(options.batching) if options.batching else None
+        limits = options.limits
+        self._gate = Gate(limits.max_tokens_computing)
+        scheduler = None
+        if options.batching:
+            scheduler = BatchScheduler(options.batching, limits.max_tokens_computing)
         self._scheduler = scheduler
-        inference = Inference(self.repository, scheduler)
+        inference = Inference(self.repository, scheduler, limits)
         threads = options.request_threads()
         self._http = HttpFront(
             RestApi(
                 inference,
                 self.metrics,
                 options.metrics_path,
-                options.max_request_bytes,
+                limits.max_request_bytes,
             ),
             threads,
-            options.max_pending,
-            options.max_request_bytes,
+            limits,
             options.rest_timeout_s,
         )
         self._grpc = GrpcFront(
             inference,
             self.metrics,
             threads,
-            options.max_pending,
-            options.max_request_bytes,
             self._reconfigure if options.allow_reload_config else None,
         )
         self._rest_port = self._grpc_port = 0
@@ -138,6 +140,7 @@ class EmbeddedServer:
             UsageError: if a model has no version to serve or a port is taken.
             CommandError: if a model cannot be loaded.
         """
+        limit_arenas()
         for model in self._models:
             check_startable(model)
         rest_socket = bind(self._options.host, self._options.rest_port, "--rest-port")
@@ -186,19 +189,28 @@ class EmbeddedServer:
 
     def _load(self, name: str, path: Path) -> Servable:
         servable = Servable(
-            path, self._options.inter_op_threads, self._options.intra_op_threads
+            path,
+            self._options.inter_op_threads,
+            self._options.intra_op_threads,
+            self._gate,
         )
         try:
-            warm_up(servable, self._options.max_request_bytes)
-        except ServingError:
+            warm_up(servable, self._options.limits)
+        except BaseException:
             servable.close()
             raise
         return servable
 
     def _look(self) -> Sequence[ModelConfig] | None:
         models = self._refresh()
-        for model in models or ():
+        if models is not None:
+            self._refused = models
+        if self._refused is None:
+            return None
+        # A configuration whose versions are not there yet stays due at each look.
+        for model in self._refused:
             check_startable(model)
+        models, self._refused = self._refused, None
         return models
 
     def _reconfigure(self, models: list[ModelConfig]) -> None:

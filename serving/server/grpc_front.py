@@ -21,6 +21,7 @@ from tensorflow_serving.apis import (
 
 from command_line import CommandError
 from serving.server import model_info
+from serving.server.grpc_messages import Lenient
 from serving.server.inference import Inference, ModelSpec
 from serving.server.metrics import Metrics
 from serving.server.model_config import ModelConfig, models_from_proto
@@ -37,8 +38,7 @@ _log = logging.getLogger(__name__)
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 _OPTIONS = [
-    # Both ends stop at 4 MiB otherwise; the stock server lifts the limit, too.
-    ("grpc.max_receive_message_length", -1),
+    # What may come in is limited below; what goes out follows from it.
     ("grpc.max_send_message_length", -1),
     # Else a second server on the same port would silently share its requests.
     ("grpc.so_reuseport", 0),
@@ -91,10 +91,9 @@ def _spec(message: Any) -> ModelSpec:
 
 
 class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
-    def __init__(self, inference: Inference, metrics: Metrics, max_bytes: int) -> None:
+    def __init__(self, inference: Inference, metrics: Metrics) -> None:
         self._inference = inference
         self._metrics = metrics
-        self._max_bytes = max_bytes
 
     def Predict(  # noqa: N802  the name is the service's
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
@@ -135,9 +134,9 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         started = time.perf_counter()
 
         def record(code: Code) -> None:
-            known = code is not Code.NOT_FOUND
+            name = request.model_spec.name
             self._metrics.record(
-                request.model_spec.name if known else "",
+                name if self._inference.repository.has(name) else "",
                 code,
                 api,
                 "GRPC",
@@ -176,7 +175,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
                 if names.count(name) > 1:
                     raise invalid_argument(f"duplicate output tensor alias: {name}")
             arrays = {
-                name: to_array(name, proto, self._max_bytes)
+                name: to_array(name, proto, self._inference.limits)
                 for name, proto in request.inputs.items()
             }
             outputs = model.run(signature, arrays, names or None)
@@ -193,7 +192,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         response = classification_pb2.ClassificationResponse()
         with self._inference.model(spec) as model:
             classes, scores = model.classify(
-                spec.signature, serialized_inputs(request.input)
+                spec.signature, serialized_inputs(request.input, self._inference.limits)
             )
             _fill_spec(response.model_spec, spec, model.version)
         columns = classes if classes is not None else scores
@@ -213,7 +212,9 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         spec = _spec(request)
         response = regression_pb2.RegressionResponse()
         with self._inference.model(spec) as model:
-            values = model.regress(spec.signature, serialized_inputs(request.input))
+            values = model.regress(
+                spec.signature, serialized_inputs(request.input, self._inference.limits)
+            )
             _fill_spec(response.model_spec, spec, model.version)
         for value in values:
             response.result.regressions.add(value=value)
@@ -274,8 +275,6 @@ class GrpcFront:
         inference: finds and runs models.
         metrics: counts requests.
         threads: requests computed at a time.
-        max_pending: requests that may wait or run; more are RESOURCE_EXHAUSTED.
-        max_bytes: what one input tensor may take at most.
         reload: replaces the configuration; None: callers may not.
     """
 
@@ -284,17 +283,23 @@ class GrpcFront:
         inference: Inference,
         metrics: Metrics,
         threads: int,
-        max_pending: int,
-        max_bytes: int,
         reload: Reload | None,
     ) -> None:
         self._server = grpc.server(
             futures.ThreadPoolExecutor(threads, "grpc"),
-            options=_OPTIONS,
-            maximum_concurrent_rpcs=max_pending,
+            options=[
+                *_OPTIONS,
+                (
+                    "grpc.max_receive_message_length",
+                    inference.limits.max_request_bytes,
+                ),
+            ],
+            # More are RESOURCE_EXHAUSTED.
+            maximum_concurrent_rpcs=inference.limits.max_pending,
+            interceptors=[Lenient()],
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            _Prediction(inference, metrics, max_bytes), self._server
+            _Prediction(inference, metrics), self._server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             _ModelService(inference, reload), self._server

@@ -16,11 +16,17 @@ from typing import Any
 
 import uvicorn
 
+from serving.server.http_body import Body as _Body
+from serving.server.http_body import InFlight, header
 from serving.server.json_responses import error_response
+from serving.server.limits import Limits
 from serving.server.rest import JSON_TYPE, Response, RestApi
 from serving.server.status import Code, ServingError
 
 _log = logging.getLogger(__name__)
+
+# How long idle connections are given to ask once more before they are closed, in s.
+_DRAIN_S = 1.0
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -33,9 +39,8 @@ class HttpFront:
     Args:
         api: answers the requests.
         threads: requests computed at a time.
-        max_pending: requests that may be in the server at a time; beyond that they
-            are refused as UNAVAILABLE at once.
-        max_body_bytes: the largest body that is read.
+        limits: bodies, requests in the server at a time (more are UNAVAILABLE at
+            once), and how long a request may take to arrive.
         timeout_s: after so many seconds a request is answered DEADLINE_EXCEEDED.
     """
 
@@ -43,15 +48,15 @@ class HttpFront:
         self,
         api: RestApi,
         threads: int,
-        max_pending: int,
-        max_body_bytes: int,
+        limits: Limits,
         timeout_s: float,
     ) -> None:
         self._api = api
         self._pool = concurrent.futures.ThreadPoolExecutor(threads, "rest")
         self._pending = 0
-        self._max_pending = max_pending
-        self._max_body_bytes = max_body_bytes
+        self._limits = limits
+        self._bodies = InFlight()
+        self._draining = False
         self._timeout_s = timeout_s
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -92,6 +97,11 @@ class HttpFront:
         if self._server is None or self._thread is None:
             return
         self._server.config.timeout_graceful_shutdown = max(1, round(grace_s))
+        # Clients that keep connections learn with their next answer that they end.
+        self._draining = True
+        deadline = time.monotonic() + min(grace_s, _DRAIN_S)
+        while time.monotonic() < deadline and self._server.server_state.connections:
+            time.sleep(0.01)
         self._server.should_exit = True
         self._thread.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -99,41 +109,59 @@ class HttpFront:
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = await self._body(receive)
-        if isinstance(body, Response):
-            response = body
-        elif self._pending >= self._max_pending:
-            response = _failure(
-                Code.UNAVAILABLE, f"The server is busy: {self._pending} requests wait"
+        body = _Body(self._limits, self._bodies)
+        try:
+            response = await self._respond(scope, receive, body)
+        finally:
+            self._bodies.size -= body.size
+        headers = [
+            (b"content-type", response.content_type.encode()),
+            (b"content-length", str(len(response.body)).encode()),
+        ]
+        if response.status in (429, 503):
+            headers.append((b"retry-after", b"1"))
+        if self._draining or body.refused:
+            headers.append((b"connection", b"close"))
+        start = {"status": response.status, "headers": headers}
+        await send({"type": "http.response.start", **start})
+        more = {"type": "http.response.body", "body": response.body, "more_body": True}
+        if body.refused:
+            # Closed at once, the connection would be reset before the answer is read.
+            await send(more)
+            await body.discard(receive)
+            more = {"type": "http.response.body", "body": b""}
+        await send({**more, "more_body": False})
+
+    async def _respond(self, scope: Scope, receive: Receive, body: _Body) -> Response:
+        if self._pending >= self._limits.max_pending:
+            body.refused = True
+            return _failure(
+                Code.UNAVAILABLE,
+                f"The server is busy: {self._pending} requests wait (--max-pending)",
             )
-        else:
-            self._pending += 1
-            try:
-                response = await self._compute(scope, body)
-            finally:
-                self._pending -= 1
-        await send(
-            {
-                "type": "http.response.start",
-                "status": response.status,
-                "headers": [
-                    (b"content-type", response.content_type.encode()),
-                    (b"content-length", str(len(response.body)).encode()),
-                ],
-            }
-        )
-        await send({"type": "http.response.body", "body": response.body})
+        self._pending += 1
+        try:
+            refusal = await body.read(scope, receive)
+            if refusal is not None:
+                return refusal
+            return await self._compute(scope, b"".join(body.parts))
+        finally:
+            self._pending -= 1
 
     async def _compute(self, scope: Scope, body: bytes) -> Response:
         target = scope["raw_path"].decode("latin-1")
         if scope["query_string"]:
             target += "?" + scope["query_string"].decode("latin-1")
-        encoding = next(
-            (value for name, value in scope["headers"] if name == b"content-encoding"),
-            b"",
-        ).decode("latin-1")
+        encoding = header(scope, b"content-encoding")
+        origin = header(scope, b"origin")
         answer = asyncio.get_running_loop().run_in_executor(
-            self._pool, self._api.handle, scope["method"], target, body, encoding
+            self._pool,
+            self._api.handle,
+            scope["method"],
+            target,
+            body,
+            encoding,
+            origin,
         )
         try:
             return await asyncio.wait_for(answer, self._timeout_s)
@@ -141,25 +169,6 @@ class HttpFront:
             return _failure(
                 Code.DEADLINE_EXCEEDED, f"Timed out after {self._timeout_s:g} s"
             )
-
-    async def _body(self, receive: Receive) -> bytes | Response:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return _failure(Code.CANCELLED, "The client has gone")
-            size += len(message.get("body", b""))
-            if size <= self._max_body_bytes:
-                parts.append(message.get("body", b""))
-            else:
-                parts.clear()  # read on, so that the client sees the answer
-            if not message.get("more_body", False):
-                break
-        if size > self._max_body_bytes:
-            text = f"The body has {size} bytes; at most {self._max_body_bytes} are read"
-            return Response(413, JSON_TYPE, error_response(text))
-        return b"".join(parts)
 
 
 def _failure(code: Code, message: str) -> Response:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serving.server.batching import BatchScheduler
+from serving.server.limits import Limits
 from serving.server.repository import ModelRepository
 from serving.server.servable import DEFAULT_SIGNATURE, Servable, Signature
 from serving.server.status import Code, ServingError, invalid_argument
@@ -40,8 +41,13 @@ class Model:
     """
 
     def __init__(
-        self, servable: Servable, version: int, scheduler: BatchScheduler | None
+        self,
+        servable: Servable,
+        version: int,
+        scheduler: BatchScheduler | None,
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self.servable = servable
         self.version = version
         self._scheduler = scheduler
@@ -54,6 +60,7 @@ class Model:
     ) -> dict[str, Array]:
         """Computes outputs of a signature, in a batch with others if that is on."""
         names = list(signature.outputs) if outputs is None else list(outputs)
+        self._limits.check(inputs)
         if self._scheduler is None:
             return self.servable.run(signature, inputs, names)
         return self._scheduler.run(self.servable, signature, inputs, names)
@@ -142,12 +149,17 @@ class Inference:
     Args:
         repository: the loaded models.
         scheduler: puts requests together; None: each is computed alone.
+        limits: what a request may cost.
     """
 
     def __init__(
-        self, repository: ModelRepository, scheduler: BatchScheduler | None
+        self,
+        repository: ModelRepository,
+        scheduler: BatchScheduler | None,
+        limits: Limits,
     ) -> None:
         self.repository = repository
+        self.limits = limits
         self._scheduler = scheduler
 
     @contextlib.contextmanager
@@ -157,7 +169,7 @@ class Inference:
             servable,
             version,
         ):
-            yield Model(servable, version, self._scheduler)
+            yield Model(servable, version, self._scheduler, self.limits)
 
 
 def _bytes_array(values: Sequence[bytes]) -> Array:

@@ -7,18 +7,20 @@ from tensorflow.core.example import example_pb2, feature_pb2
 
 from serving.server.json_parser import encode_text, show
 from serving.server.json_tensors import decode_base64, is_base64_object, json_type
+from serving.server.limits import Limits
 from serving.server.status import invalid_argument
 
 _MAX_FLOAT = 3.4028234663852886e38
 
 
-def serialized_examples(document: Mapping[str, Any]) -> list[bytes]:
+def serialized_examples(document: Mapping[str, Any], limits: Limits) -> list[bytes]:
     """Reads a classify or regress request.
 
     Args:
         document: the request's top-level object: ``examples``, a list of objects from
             feature name to a value or list of values, and optionally ``context``, an
             object whose features every example gets.
+        limits: how many examples, and how many bytes of them, there may be.
 
     Returns:
         One serialized ``tf.train.Example`` for each example.
@@ -44,6 +46,7 @@ def serialized_examples(document: Mapping[str, Any]) -> list[bytes]:
         raise invalid_argument(
             f"JSON Value: {show(document)} 'examples' value is an empty array"
         )
+    limits.check_examples(len(examples), len(context))
     # Serialized messages merge by concatenation; the later one wins, as upstream.
     return [context + _example(example) for example in examples]
 

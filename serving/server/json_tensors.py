@@ -94,12 +94,12 @@ def decode_base64(value: Any) -> bytes:
 
 
 def _from_rows(instances: list[Any], dtypes: Mapping[str, str]) -> dict[str, Array]:
-    if not isinstance(instances[0], dict) and len(dtypes) > 1:
+    named = isinstance(instances[0], dict) and not is_base64_object(instances[0])
+    if not named and len(dtypes) > 1:
         raise invalid_argument(
             "instances is a plain list, but expecting list of objects as multiple "
             "input tensors required as per tensorinfo_map"
         )
-    named = isinstance(instances[0], dict) and not is_base64_object(instances[0])
     for position, element in enumerate(instances):
         is_named = isinstance(element, dict) and not is_base64_object(element)
         if is_named != named:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from command_line import CommandError
+from serving.server.memory import release
 from serving.server.model_config import ModelConfig
 from serving.server.servable import Servable
 from serving.server.status import Code, ServingError, invalid_argument
@@ -69,7 +71,9 @@ class ModelRepository:
         self._models = {model.name: model for model in models}
         self._loader = loader
         self._versions: dict[str, dict[int, _Version]] = {}
-        self._lock = threading.Condition()  # guards the three above
+        # What each label means now: it moves when its new version is available.
+        self._labels: dict[str, dict[str, int]] = {}
+        self._lock = threading.Condition()  # guards the four above
         self._update_lock = threading.Lock()  # one update at a time
         self._stop = threading.Event()
         self._poller: threading.Thread | None = None
@@ -92,6 +96,7 @@ class ModelRepository:
         self.update(strict=True)
 
         def poll() -> None:
+            said = ""
             while not self._stop.wait(poll_interval_s):
                 try:
                     models = refresh()
@@ -99,8 +104,15 @@ class ModelRepository:
                         self.reconfigure(models)
                     else:
                         self.update()
+                except (CommandError, ServingError) as error:
+                    # It is tried again at each look, but said once.
+                    if str(error) != said:
+                        _log.error("the configuration is not used: %s", error)
+                    said = str(error)
                 except Exception:
                     _log.exception("looking for new versions failed; going on")
+                else:
+                    said = ""
 
         self._poller = threading.Thread(target=poll, name="versions", daemon=True)
         self._poller.start()
@@ -156,7 +168,7 @@ class ModelRepository:
                     raise invalid_argument(
                         f"Unrecognized servable version label: {label}"
                     )
-                version = model.labels[label]
+                version = self._labels.get(name, {}).get(label, model.labels[label])
             loaded = {
                 number: entry
                 for number, entry in self._versions.get(name, {}).items()
@@ -196,6 +208,11 @@ class ModelRepository:
             what = "any versions" if version is None else f"version {version}"
             raise ServingError(Code.NOT_FOUND, f"Could not find {what} of model {name}")
         return statuses
+
+    def has(self, name: str) -> bool:
+        """Returns whether a model of this name is configured or loaded."""
+        with self._lock:
+            return name in self._models or name in self._versions
 
     def available(self) -> dict[str, list[int]]:
         """Returns the loaded versions of each model."""
@@ -248,11 +265,41 @@ class ModelRepository:
             for number, entry in versions.items()
             if entry.state is State.AVAILABLE
         ]
+        kept = self._move_labels(model, set(available))
         if not wanted or set(wanted) & set(available):
             for number in available:
-                if number not in wanted:
+                if number not in wanted and number not in kept:
                     self._unload(model.name, number)
         return failures
+
+    def _move_labels(self, model: ModelConfig, available: set[int]) -> set[int]:
+        """Points labels at their versions where those are available.
+
+        Returns:
+            The versions that labels still mean because their new ones are not there.
+        """
+        kept: set[int] = set()
+        with self._lock:
+            current = self._labels.get(model.name, {})
+            moved: dict[str, int] = {}
+            for label, number in model.labels.items():
+                before = current.get(label)
+                if number in available or before is None or before not in available:
+                    moved[label] = number
+                else:
+                    moved[label] = before
+                    kept.add(before)
+            self._labels[model.name] = moved
+        for label, number in moved.items():
+            if number != model.labels[label] and current.get(label) == number:
+                _log.debug(
+                    "model %s: label %s stays at version %d: version %d is not there",
+                    model.name,
+                    label,
+                    number,
+                    model.labels[label],
+                )
+        return kept
 
     def _load(
         self, name: str, number: int, path: Path, versions: dict[int, _Version]
@@ -272,7 +319,11 @@ class ModelRepository:
         started = time.monotonic()
         try:
             servable = self._loader(name, path)
-        except ServingError as error:
+        except Exception as caught:
+            error = caught if isinstance(caught, ServingError) else None
+            if error is None:
+                # Whatever a loader raises, the version must not stay LOADING.
+                error = ServingError(Code.INTERNAL, f"{path}: {caught!r}")
             with self._lock:
                 entry.state, entry.error = State.END, error
                 entry.failed_files = files
@@ -298,4 +349,5 @@ class ModelRepository:
             entry.servable.close()
             entry.servable = None
             entry.state = State.END
+            release()
             self._lock.notify_all()

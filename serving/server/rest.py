@@ -2,8 +2,10 @@
 
 import logging
 import re
+import threading
 import time
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -24,13 +26,16 @@ from serving.server.status import Code, ServingError, invalid_argument
 _log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+_ORIGIN = re.compile(r"https?://.*", re.DOTALL)
 _API = re.compile(r"/v1/.*", re.IGNORECASE | re.DOTALL)
 _MODEL = (
     r"/v1/models/(?P<name>[^/:]+)"
     r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 )
 _PREDICTION = re.compile(
-    _MODEL + ":(?P<verb>classify|regress|predict)", re.IGNORECASE | re.ASCII
+    # Upstream matches without regard to case, then compares the verb exactly.
+    _MODEL + ":(?P<verb>(?-i:classify|regress|predict))",
+    re.IGNORECASE | re.ASCII,
 )
 _STATUS = re.compile(
     _MODEL.replace("/(?P<name>[^/:]+)", "(?:/(?P<name>[^/:]+))?")
@@ -73,9 +78,16 @@ class RestApi:
         self._metrics = metrics
         self._metrics_path = metrics_path
         self._max_body_bytes = max_body_bytes
+        # Compressed bodies count little while they wait: few are unpacked at a time.
+        self._unpacked = threading.BoundedSemaphore(2)
 
     def handle(
-        self, method: str, target: str, body: bytes, encoding: str = ""
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        encoding: str = "",
+        origin: str = "",
     ) -> Response:
         """Answers one request.
 
@@ -84,13 +96,14 @@ class RestApi:
             target: path and query string as they were sent: TF Serving matches both.
             body: the body as it was sent.
             encoding: the ``Content-Encoding`` header.
+            origin: the ``Origin`` header; without one OPTIONS means nothing.
         """
         if method == "GET" and target == self._metrics_path:
             text = self._metrics.text().encode()
             return Response(200, "text/plain; version=0.0.4", text)
         if not _API.fullmatch(target):
             return Response(404, "text/html", _NOT_FOUND_PAGE)
-        if method == "OPTIONS":
+        if method == "OPTIONS" and _ORIGIN.fullmatch(origin):
             return Response(200, "text/plain", b"")
         try:
             return Response(
@@ -106,18 +119,19 @@ class RestApi:
 
     def _answer(self, method: str, target: str, body: bytes, encoding: str) -> bytes:
         if method == "POST" and (match := _PREDICTION.fullmatch(target)):
-            spec, verb = _spec(match), match["verb"].lower()
+            spec, verb = _spec(match), match["verb"]
             started = time.perf_counter()
             code = Code.INTERNAL
             try:
-                answer = self._run(verb, spec, self._decompress(body, encoding))
+                with self._unpacked if encoding else nullcontext():
+                    answer = self._run(verb, spec, self._decompress(body, encoding))
                 code = Code.OK
             except ServingError as error:
                 code = error.code
                 raise
             finally:
                 # Names that do not exist are the client's: they are not kept.
-                known = code is not Code.NOT_FOUND
+                known = self._inference.repository.has(spec.name)
                 self._metrics.record(
                     spec.name if known else "",
                     code,
@@ -149,7 +163,7 @@ class RestApi:
                 "'signature_name' key must be a string value."
             )
         if verb != "predict":
-            examples = serialized_examples(document)
+            examples = serialized_examples(document, self._inference.limits)
             with self._inference.model(spec) as model:
                 if verb == "classify":
                     return classify_response(*model.classify(signature_name, examples))

@@ -1,6 +1,7 @@
 """One version of one model, loaded the way TensorFlow Serving loads it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import tensorflow_text  # noqa: F401  registers the ops of graphs that take text
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import config_pb2
 
+from serving.server.limits import Gate, work
 from serving.server.status import Code, ServingError, invalid_argument
 
 Array = npt.NDArray[Any]
@@ -82,15 +84,21 @@ class Servable:
         path: the version's folder.
         inter_op_threads: operations run at a time; 0: as many as there are cores.
         intra_op_threads: threads for one operation; 0: as many as there are cores.
+        gate: lets so much be computed at a time; None: anything.
 
     Raises:
         ServingError: if the model cannot be loaded; the message names the folder.
     """
 
     def __init__(
-        self, path: Path, inter_op_threads: int = 0, intra_op_threads: int = 0
+        self,
+        path: Path,
+        inter_op_threads: int = 0,
+        intra_op_threads: int = 0,
+        gate: Gate | None = None,
     ) -> None:
         self.path = path
+        self._gate = gate
         options = tf.compat.v1.ConfigProto(
             inter_op_parallelism_threads=inter_op_threads,
             intra_op_parallelism_threads=intra_op_threads,
@@ -149,11 +157,16 @@ class Servable:
         feeds = tuple(spec.tensor for spec in signature.inputs.values())
         fetches = tuple(signature.outputs[name].tensor for name in names)
         try:
-            values = self._callable(feeds, fetches)(
-                *(inputs[name] for name in signature.inputs)
-            )
+            with self._gate.admit(work(inputs)) if self._gate else nullcontext():
+                values = self._callable(feeds, fetches)(
+                    *(inputs[name] for name in signature.inputs)
+                )
         except tf.errors.OpError as error:
             raise ServingError(Code(error.error_code), error.message) from error
+        except UnicodeDecodeError as error:
+            # The graph's own error quotes the request, whose bytes are no UTF-8.
+            text = bytes(error.object).decode(errors="replace")
+            raise invalid_argument(text) from error
         return {
             name: np.asarray(value) for name, value in zip(names, values, strict=True)
         }

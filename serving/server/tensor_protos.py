@@ -7,6 +7,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
+from serving.server.limits import Limits
 from serving.server.status import invalid_argument
 
 Array = npt.NDArray[Any]
@@ -27,13 +28,13 @@ _FIELDS = {
 }
 
 
-def to_array(name: str, proto: tensor_pb2.TensorProto, max_bytes: int) -> Array:
+def to_array(name: str, proto: tensor_pb2.TensorProto, limits: Limits) -> Array:
     """Reads a tensor of a request.
 
     Args:
         name: the input's name, for errors.
         proto: the tensor.
-        max_bytes: what the array may take at most. A proto may claim any shape and
+        limits: what the array may take at most. A proto may claim any shape and
             give one value for all of it, so its own size says nothing.
 
     Returns:
@@ -50,26 +51,36 @@ def to_array(name: str, proto: tensor_pb2.TensorProto, max_bytes: int) -> Array:
             raise invalid_argument(f"input {name}: the shape has a negative size")
         elements *= dim.size
     try:
-        item_size = max(tf.as_dtype(proto.dtype).size or 8, 1)
-        if elements * item_size > max_bytes:
-            raise invalid_argument(
-                f"input {name}: {elements} elements are more than this server takes"
-            )
-        if proto.dtype == tf.string.as_datatype_enum:
-            return _strings(name, proto, elements)
+        dtype = tf.as_dtype(proto.dtype).name
+        limits.check_shape(name, tuple(d.size for d in proto.tensor_shape.dim), dtype)
+        if dtype == "string":
+            return _strings(name, proto, elements, limits)
         array: Array = tf.make_ndarray(proto)
-    except (TypeError, ValueError, IndexError, KeyError) as error:
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        MemoryError,
+    ) as error:
         raise invalid_argument(f"input {name}: not a valid tensor: {error}") from None
     return array
 
 
-def _strings(name: str, proto: tensor_pb2.TensorProto, elements: int) -> Array:
+def _strings(
+    name: str, proto: tensor_pb2.TensorProto, elements: int, limits: Limits
+) -> Array:
     values = list(proto.string_val)
     # Upstream, too, repeats the last value where there are fewer than the shape says.
     if len(values) > elements or (elements and not values):
         raise invalid_argument(
             f"input {name}: {len(values)} values for a shape of {elements} elements"
         )
+    if values:
+        repeated = len(values[-1]) * (elements - len(values))
+        limits.check_text(name, sum(map(len, values)) + repeated)
     array = np.empty(elements, dtype=object)
     array[:] = values + values[-1:] * (elements - len(values))
     return array.reshape([dim.size for dim in proto.tensor_shape.dim])

@@ -23,7 +23,7 @@ class RunningServer:
     """
 
     def __init__(self, log: Path, *arguments: str) -> None:
-        self._log = log
+        self.log = log
         command = [sys.executable, "-m", "serving", "serve", *arguments]
         command += ["--rest-port", "0", "--grpc-port", "0"]
         with log.open("w") as errors:
@@ -66,7 +66,7 @@ class RunningServer:
         if number is not None:
             self.process.send_signal(number)
         output, _ = self.process.communicate(timeout=60)
-        assert self.process.returncode == 0, self._log.read_text()
+        assert self.process.returncode == 0, self.log.read_text()
         result: dict[str, Any] = json.loads(output.splitlines()[-1])
         return result
 

@@ -1,9 +1,11 @@
 """The REST client against a scripted server: splitting, order, retries, errors."""
 
+import contextlib
 import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,8 +41,10 @@ class _Handler(BaseHTTPRequestHandler):
         payload = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
+        with contextlib.suppress(BrokenPipeError):
+            self.end_headers()
+        with contextlib.suppress(BrokenPipeError):  # the client may have gone
+            self.wfile.write(payload)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Says nothing."""
@@ -128,17 +132,54 @@ def test_wrong_answers_are_no_predictions(scripted: ScriptedServer) -> None:
 def test_waits_double_are_jittered_and_bounded() -> None:
     waits: list[float] = []
 
-    def fail() -> None:
+    def fail(left_s: float) -> None:
         raise TemporaryError("busy", 503, wait_s=0.5 if len(waits) == 4 else None)
 
     with pytest.raises(ClientError):
         Retry(tries=6, first_wait_s=0.1, longest_wait_s=0.4).run(
-            fail, "test", waits.append
+            fail, "test", sleep=waits.append
         )
     assert len(waits) == 5
     for number, wait in enumerate(waits[:3]):
         assert 0.05 * 2**number <= wait <= 0.1 * 2**number
     assert waits[4] == 0.4  # the server asked for 0.5, the limit is 0.4
+
+
+def test_one_deadline_holds_over_all_tries() -> None:
+    """Six read timeouts of 30 s made a caller wait for three minutes."""
+    allowed: list[float] = []
+
+    def never(left_s: float) -> None:
+        allowed.append(left_s)
+        time.sleep(min(left_s, 0.15))
+        raise TemporaryError("no answer")
+
+    started = time.monotonic()
+    with pytest.raises(ClientError, match=r"tries in 0\.\d s"):
+        Retry(tries=50, first_wait_s=0.01).run(never, "test", deadline_s=0.4)
+    assert time.monotonic() - started < 2  # of 0.4; the machine may be busy
+    assert allowed[0] <= 0.4
+    assert allowed == sorted(allowed, reverse=True)
+    assert len(allowed) > 1
+
+
+def test_a_server_that_hangs_costs_the_timeout_once(scripted: ScriptedServer) -> None:
+    hold = threading.Event()
+
+    def hang(body: dict[str, Any]) -> tuple[int, Any]:
+        hold.wait(20)
+        return echo(body)
+
+    scripted.answer = hang
+    started = time.monotonic()
+    with (
+        RestClient(scripted.url, "clf", timeout_s=0.3) as client,
+        pytest.raises(ClientError, match="ReadTimeout"),
+    ):
+        client.predict(["a"])
+    elapsed = time.monotonic() - started
+    hold.set()
+    assert 0.25 < elapsed < 3
 
 
 @pytest.mark.parametrize(
@@ -147,7 +188,7 @@ def test_waits_double_are_jittered_and_bounded() -> None:
         lambda: RestClient("ftp://host", "m"),
         lambda: RestClient("http://host", "m", version=1, label="x"),
         lambda: list(batches([1], 0)),
-        lambda: Retry(tries=0).run(lambda: None, "x"),
+        lambda: Retry(tries=0).run(lambda left_s: None, "x"),
     ],
 )
 def test_wrong_arguments(make: Callable[[], Any]) -> None:

@@ -22,7 +22,11 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_embedded_server_reads_them() -> None:
-    models = read_models_config(DEPLOY / "models.config")
+    (first,) = read_models_config(DEPLOY / "models.config")
+    # It must start with whatever a first export has made.
+    assert first.wanted([1]) == [1]
+    assert first.labels == {}
+    models = read_models_config(DEPLOY / "models.canary.config")
     assert [model.name for model in models] == ["clf"]
     assert isinstance(models[0].policy, Specific)
     assert set(models[0].labels.values()) <= set(models[0].policy.versions)
@@ -50,7 +54,18 @@ def test_flags_and_files_go_together() -> None:
         assert all((DEPLOY / Path(path).name).is_file() for path in named)
         assert len(named) == 3
         assert "--enable_profiler=false" in flags
-        assert "--rest_api_num_threads=1" not in flags
+
+
+def test_threads_are_named_wherever_the_server_runs() -> None:
+    """In a container it may count the cores of the machine."""
+    compose = documents("docker-compose.yaml")[0]["services"]["serving"]["command"]
+    pod = documents("k8s.yaml")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+    runtime = documents("kserve.yaml")[0]["spec"]["containers"][0]["args"]
+    for flags in (compose, pod, runtime):
+        values = dict(flag.split("=", 1) for flag in flags)
+        assert int(values["--rest_api_num_threads"]) > 1
+        for name in ("intra", "inter"):
+            assert int(values[f"--tensorflow_{name}_op_parallelism"]) >= 1
 
 
 def test_probes_ask_for_a_loaded_model() -> None:

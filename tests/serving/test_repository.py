@@ -215,3 +215,65 @@ def test_a_failing_warm_up_keeps_a_model_out(tmp_path: Path) -> None:
     add_warm_up(path, ["good"], "no_such_signature")
     with pytest.raises(CommandError, match=r"warm-up record 0.*no_such_signature"):
         EmbeddedServer(models, options).start()
+
+
+def test_labels_move_when_their_version_is_there(saved: Path, tmp_path: Path) -> None:
+    """A label on a version that fails to load would be an outage."""
+    publish(saved, tmp_path, "1")
+    made = ModelRepository([ModelConfig("m", tmp_path, All(), {"stable": 1})], load)
+    made.update(strict=True)
+    broken = publish(saved, tmp_path, "2")
+    variables = broken / "variables" / "variables.index"
+    content = variables.read_bytes()
+    variables.unlink()
+    # The new policy does not want version 1 any more; its label still needs it.
+    moved = ModelConfig("m", tmp_path, Specific((2,)), {"stable": 2, "new": 2})
+    with pytest.raises(ServingError):
+        made.reconfigure([moved])
+    with made.lease("m", label="stable") as (_, version):
+        assert version == 1
+    with pytest.raises(ServingError) as caught, made.lease("m", label="new"):
+        pass
+    assert caught.value.code is Code.NOT_FOUND
+    variables.write_bytes(content)
+    made.update(strict=True)
+    for label in ("stable", "new"):
+        with made.lease("m", label=label) as (_, version):
+            assert version == 2
+    assert made.available() == {"m": [2]}
+    made.close()
+
+
+def test_any_exception_of_a_loader_ends_the_version(
+    saved: Path, tmp_path: Path
+) -> None:
+    publish(saved, tmp_path, "1")
+
+    def fail(name: str, path: Path) -> Servable:
+        raise LookupError("of a kind that nobody planned")
+
+    made = ModelRepository([ModelConfig("m", tmp_path)], fail)
+    with pytest.raises(ServingError, match="nobody planned"):
+        made.update(strict=True)
+    (status,) = made.status("m")
+    assert status.state is State.END
+    made.close()
+
+
+def test_a_refused_configuration_is_tried_again(saved: Path, tmp_path: Path) -> None:
+    publish(saved, tmp_path, "1")
+    wanted = [ModelConfig("m", tmp_path, Specific((1, 2)), {"new": 2})]
+    offered = [wanted]
+    options = ServerOptions(rest_port=0, grpc_port=0, poll_interval_s=0.05)
+    with EmbeddedServer(
+        [ModelConfig("m", tmp_path)],
+        options,
+        lambda: offered.pop() if offered else None,
+    ) as server:
+        wait_for(lambda: not offered)
+        time.sleep(0.2)
+        assert server.repository.available() == {"m": [1]}
+        publish(saved, tmp_path, "2")
+        wait_for(lambda: server.repository.available() == {"m": [1, 2]})
+        with server.repository.lease("m", label="new") as (_, version):
+            assert version == 2
