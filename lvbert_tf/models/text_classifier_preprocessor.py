@@ -32,7 +32,7 @@ def tokenize_and_pack(
         )
     rows = [text_rows(segment) for segment in segments]
     if len(rows) == 2:
-        equal_rows(*rows, names="The two segments of pairs")
+        equal_rows(rows[0], rows[1], names="The two segments of pairs")
     token_ids, segment_ids, padding_mask = pack_segments(
         *[tokenizer.tokenize(segment) for segment in rows],
         sequence_length=sequence_length,
