@@ -30,9 +30,8 @@ def test_a_saved_model_gives_the_same(
     classifier: lvbert_tf.LVBertTextClassifier, tmp_path: Path
 ) -> None:
     classifier.export(tmp_path / "saved", format="tf_saved_model", verbose=False)
-    served = tf.saved_model.load(str(tmp_path / "saved")).serve(
-        {name: tf.constant(value) for name, value in INPUTS.items()}
-    )
+    saved = tf.saved_model.load(str(tmp_path / "saved"))
+    served = saved.serve({name: tf.constant(value) for name, value in INPUTS.items()})
     np.testing.assert_allclose(served, classifier(INPUTS), atol=1e-6)
 
 
