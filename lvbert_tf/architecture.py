@@ -3,6 +3,7 @@
 The lowest floor of the library; it imports nothing of it, and no TensorFlow.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Union
@@ -137,7 +138,14 @@ class Architecture:
             text = spec.strip()
             if text in _NAMED:
                 return cls(_NAMED[text])
-            return cls(_Parser(text).parse())
+            try:
+                return cls(_Parser(text).parse())
+            except ValueError as error:
+                # Half a name is enough to tell which one was meant.
+                near = difflib.get_close_matches(text.lower(), _NAMED, n=1, cutoff=0.6)
+                if not near:
+                    raise
+                raise ValueError(f"{error}\nDid you mean {near[0]!r}?") from None
         if not isinstance(spec, Iterable):
             raise ValueError(
                 "`spec` must be a string, a list of letters or codes, or an "

@@ -1,5 +1,6 @@
 """Reading, checking and writing a WordPiece vocabulary: one token a line, no TF."""
 
+import codecs
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ UNK_TOKEN = "[UNK]"
 CLS_TOKEN = "[CLS]"
 SEP_TOKEN = "[SEP]"
 MASK_TOKEN = "[MASK]"
+_ASCII_WHITE_SPACE = " \t\n\r\v\f"
 SPECIAL_TOKENS = (PAD_TOKEN, UNK_TOKEN, CLS_TOKEN, SEP_TOKEN, MASK_TOKEN)
 
 
@@ -50,7 +52,8 @@ def read_vocabulary(path: str | Path, duplicates: Duplicates = "error") -> list[
     """Reads a vocabulary file.
 
     Args:
-        path: UTF-8 text, one token a line; the line number (from 0) is the id.
+        path: UTF-8 text, with or without a byte order mark, one token a line; the
+            line number (from 0) is the id.
         duplicates: ``"error"`` refuses repeated entries and DOS line ends. ``"last"``
             accepts both, as the official code does: a repeated token has the id of
             its later line, and the earlier id is never produced.
@@ -61,7 +64,7 @@ def read_vocabulary(path: str | Path, duplicates: Duplicates = "error") -> list[
     Raises:
         ValueError: for a damaged file; the message names file and line.
     """
-    content = Path(path).read_bytes()
+    content = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     lines = content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -105,9 +108,10 @@ def check_vocabulary(
     first_line: dict[str, int] = {}
     for number, token in enumerate(vocabulary, start=1):
         where = f"{source}:{number}" if source else f"vocabulary entry {number}"
-        if not token.strip():
+        if not token.strip(_ASCII_WHITE_SPACE):
             raise ValueError(f"{where}: the entry is blank. Expected a token.")
-        if token != token.strip() or "\n" in token:
+        # Chinese vocabularies hold separators such as U+2028, which no text produces.
+        if "\n" in token or token != (token.strip() or token):
             raise ValueError(
                 f"{where}: the entry has white space around or a line end in it. "
                 f"Received: {token!r}."

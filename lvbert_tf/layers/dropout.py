@@ -47,7 +47,7 @@ def salted(seed: Any, salt: int) -> Any:
     return seed + ops.convert_to_tensor([signed, 0], dtype="int32")
 
 
-class _ScopedSeedGenerator(keras.random.SeedGenerator):
+class ScopedSeedGenerator(keras.random.SeedGenerator):
     """Takes its seeds from the enclosing `dropout_seed`, if there is one."""
 
     def __init__(self, layer: keras.layers.Layer, seed: int | None) -> None:
@@ -55,6 +55,7 @@ class _ScopedSeedGenerator(keras.random.SeedGenerator):
         super().__init__(seed)
 
     def next(self, ordered: bool = True) -> Any:
+        """Returns the scope's seed for the layer, or the next of its own."""
         seed = _SCOPE.get()
         if seed is None:
             return super().next(ordered)
@@ -90,7 +91,7 @@ class Dropout(keras.layers.Layer):
         self.seed = seed
         self.supports_masking = True
         if rate > 0:
-            self.seed_generator = _ScopedSeedGenerator(self, seed)
+            self.seed_generator = ScopedSeedGenerator(self, seed)
 
     def build(self, *_: Any) -> None:
         """Nothing to create."""

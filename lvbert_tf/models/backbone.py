@@ -1,5 +1,6 @@
 """LVBertBackbone: the encoder of the paper as a KerasHub backbone."""
 
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -8,6 +9,7 @@ from keras_hub.models import Backbone
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
 from lvbert_tf.layers.embeddings import Embeddings
 from lvbert_tf.layers.encoder import Encoder
+from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.presets import model_size
 
 
@@ -70,6 +72,20 @@ class LVBertBackbone(Backbone):
         **kwargs: Any,
     ) -> None:
         parsed = Architecture.parse(architecture)
+        for name, value in (
+            ("vocabulary_size", vocabulary_size),
+            ("embedding_dim", embedding_dim),
+            ("hidden_dim", hidden_dim),
+            ("intermediate_dim", intermediate_dim),
+            ("num_heads", num_heads),
+            ("kernel_size", kernel_size),
+            ("max_sequence_length", max_sequence_length),
+            ("num_segments", num_segments),
+        ):
+            if not _is_positive_integer(value):
+                raise ValueError(
+                    f"`{name}` must be a positive integer. Received: {name}={value!r}"
+                )
         # === Layers ===
         self.embeddings = Embeddings(
             vocabulary_size,
@@ -144,6 +160,11 @@ class LVBertBackbone(Backbone):
         }
         return cls(vocabulary_size, architecture, **arguments)
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Encodes inputs, after refusing ids that are no integers."""
+        check_ids_of(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -161,3 +182,9 @@ class LVBertBackbone(Backbone):
             "num_segments": self.num_segments,
             "mask_convolution": self.mask_convolution,
         }
+
+
+def _is_positive_integer(value: Any) -> bool:
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+    )

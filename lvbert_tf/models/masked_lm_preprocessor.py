@@ -94,6 +94,11 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         Raises:
             ValueError: if a text has no mask, or is so long that one would be cut off.
         """
+        if isinstance(texts, (str, bytes)):
+            raise ValueError(
+                f"`texts` must be a list of strings. Received: the string {texts!r}. "
+                "Wrap it in a list."
+            )
         special = self.tokenizer.special
         rows = []
         for i, text in enumerate(texts):

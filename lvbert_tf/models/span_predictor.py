@@ -8,12 +8,21 @@ import numpy as np
 from keras import ops
 from keras_hub.models import Task
 
+from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.compilation import SavesCompilation
+from lvbert_tf.models.fresh_heads import (
+    check_is_no_supernet,
+    holds_head_of,
+    warn_of_fresh_weights,
+)
 from lvbert_tf.models.span_decoding import Answer, best_answers
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
-from lvbert_tf.models.text_classifier import check_vocabulary_size
+from lvbert_tf.models.text_classifier import (
+    check_sequence_length,
+    check_vocabulary_size,
+)
 
 _TARGETS = ("start_positions", "end_positions", "unanswerable")
 
@@ -61,6 +70,7 @@ class LVBertSpanPredictor(SavesCompilation, Task):
         **kwargs: Any,
     ) -> None:
         check_vocabulary_size(backbone, preprocessor)
+        check_sequence_length(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -183,6 +193,31 @@ class LVBertSpanPredictor(SavesCompilation, Task):
             self.accuracies[name].update_state(hit, sample_weight=sample_weight)
         return {metric.name: metric.result() for metric in self.metrics}
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model, after refusing ids that are no integers."""
+        check_ids_of(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    @classmethod
+    def from_preset(
+        cls, preset: Any, load_weights: bool = True, **kwargs: Any
+    ) -> "LVBertSpanPredictor":
+        """Returns the span predictor of a preset, or a new head on its backbone.
+
+        Warns:
+            UserWarning: naming the head's weights, if the preset holds none for it.
+
+        Raises:
+            ValueError: if the preset is a supernet.
+        """
+        check_is_no_supernet(preset)
+        task: LVBertSpanPredictor = super().from_preset(
+            preset, load_weights=load_weights, **kwargs
+        )
+        if load_weights and not holds_head_of(preset, LVBertSpanPredictor):
+            warn_of_fresh_weights(task, preset)
+        return task
+
     def answer(
         self,
         questions: Sequence[str],
@@ -211,6 +246,11 @@ class LVBertSpanPredictor(SavesCompilation, Task):
         """
         if self.preprocessor is None:
             raise ValueError("`answer` needs a model with a preprocessor.")
+        if isinstance(questions, (str, bytes)) or isinstance(contexts, (str, bytes)):
+            raise ValueError(
+                "`questions` and `contexts` must be lists of strings. Received: a "
+                "single string. Wrap it in a list."
+            )
         if len(questions) != len(contexts):
             raise ValueError(
                 "Expected as many contexts as questions. Received: "

@@ -11,6 +11,7 @@ from keras_hub.src.utils.tensor_utils import preprocessing_function
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.packing import pack_segments
 from lvbert_tf.models.span_decoding import Windows
+from lvbert_tf.models.text_batches import equal_rows, text_rows
 from lvbert_tf.models.token_offsets import TokensWithOffsets
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 
@@ -272,4 +273,11 @@ def _strings(x: Any) -> tuple[tf.Tensor, tf.Tensor]:
             "Expected a dict with `question` and `context`, each strings (B,). "
             f"Received: {found}"
         )
-    return tf.convert_to_tensor(x["question"]), tf.convert_to_tensor(x["context"])
+    question, context = (text_rows(x[name], name) for name in ("question", "context"))
+    equal_rows(question, context, names="`question` and `context`")
+    if question.shape.rank == 0:
+        raise ValueError(
+            "`question` and `context` must be strings (B,). Received: single strings. "
+            "Wrap each in a list."
+        )
+    return question, context

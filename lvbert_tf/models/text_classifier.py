@@ -7,8 +7,14 @@ import keras
 from keras_hub.models import TextClassifier
 
 from lvbert_tf.layers.dropout import Dropout
+from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.compilation import SavesCompilation
+from lvbert_tf.models.fresh_heads import (
+    check_is_no_supernet,
+    holds_head_of,
+    warn_of_fresh_weights,
+)
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
 )
@@ -35,8 +41,10 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
         Logits (or what `activation` makes of them), (B, C).
 
     Raises:
-        ValueError: if `labels` and `num_classes` disagree, a regression has more than
-            one output, or the tokenizer has another vocabulary size than the backbone.
+        ValueError: if `labels` and `num_classes` disagree or two labels are equal, a
+            regression has more than one output or a classifier less than two, the
+            tokenizer has another vocabulary size than the backbone, or the
+            preprocessor makes longer inputs than the backbone has positions for.
     """
 
     backbone_cls = LVBertBackbone
@@ -53,6 +61,16 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
         labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
+        if num_classes < 1 or (num_classes == 1 and not regression):
+            raise ValueError(
+                "A classifier has `num_classes` of at least 2; one output is a "
+                "regression, which takes `regression=True`. Received: "
+                f"num_classes={num_classes}"
+            )
+        if isinstance(labels, str):
+            raise ValueError(
+                f"`labels` must be a list of names. Received: the string {labels!r}"
+            )
         if regression and num_classes != 1:
             raise ValueError(
                 f"A regression has `num_classes=1`. Received: num_classes={num_classes}"
@@ -62,7 +80,13 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
                 "`labels` must name every class. Received: "
                 f"labels={list(labels)}, num_classes={num_classes}"
             )
+        twice = sorted({n for n in labels or () if list(labels or ()).count(n) > 1})
+        if twice:
+            raise ValueError(
+                f"`labels` must differ from each other. Received twice: {twice}"
+            )
         check_vocabulary_size(backbone, preprocessor)
+        check_sequence_length(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -102,6 +126,47 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
             metrics = [keras.metrics.MeanSquaredError()]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model, after refusing ids that are no integers."""
+        check_ids_of(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    @classmethod
+    def from_preset(
+        cls, preset: Any, load_weights: bool = True, **kwargs: Any
+    ) -> "LVBertTextClassifier":
+        """Returns the classifier of a preset, or a new one on its backbone.
+
+        Args:
+            preset: the directory.
+            load_weights: whether to load weights or draw them anew.
+            **kwargs: constructor arguments. With `num_classes` the head is a new one:
+                it takes no weights, labels or kind (`regression`) from the preset.
+
+        Warns:
+            UserWarning: naming the weights that are fresh.
+
+        Raises:
+            ValueError: if the preset holds no classifier and `num_classes` is not
+                given, or it is a supernet.
+        """
+        check_is_no_supernet(preset)
+        stored = holds_head_of(preset, LVBertTextClassifier)
+        if "num_classes" in kwargs:
+            kwargs = {"labels": None, "regression": False, **kwargs}
+        elif not stored:
+            raise ValueError(
+                f"{preset} holds no classifier: its head is to be made, with "
+                "`num_classes` outputs (or `num_classes=1, regression=True`). "
+                "Received: no num_classes"
+            )
+        task: LVBertTextClassifier = super().from_preset(
+            preset, load_weights=load_weights, **kwargs
+        )
+        if load_weights and ("num_classes" in kwargs or not stored):
+            warn_of_fresh_weights(task, preset)
+        return task
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {
@@ -130,4 +195,19 @@ def check_vocabulary_size(backbone: LVBertBackbone, preprocessor: Any) -> None:
             "The preprocessor's tokenizer and the backbone must have the same "
             f"vocabulary. Received: {size} tokens and vocabulary_size="
             f"{backbone.vocabulary_size}"
+        )
+
+
+def check_sequence_length(backbone: LVBertBackbone, preprocessor: Any) -> None:
+    """Refuses a preprocessor whose inputs are longer than the position table.
+
+    Raises:
+        ValueError: with both lengths.
+    """
+    length = getattr(preprocessor, "sequence_length", None)
+    if length is not None and length > backbone.max_sequence_length:
+        raise ValueError(
+            "The preprocessor makes longer inputs than the backbone has positions for. "
+            f"Received: sequence_length={length}, "
+            f"max_sequence_length={backbone.max_sequence_length}"
         )

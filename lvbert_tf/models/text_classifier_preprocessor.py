@@ -8,20 +8,21 @@ from keras_hub.src.utils.tensor_utils import preprocessing_function
 
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.packing import pack_segments
+from lvbert_tf.models.text_batches import equal_rows, text_rows
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 
 
 def tokenize_and_pack(
     tokenizer: LVBertTokenizer, x: Any, sequence_length: int
 ) -> dict[str, Any]:
-    """Turns strings (B,), or a tuple of two such, into a backbone's inputs.
+    """Turns strings (B,) or (B, 1), or a tuple of two such, into a backbone's inputs.
 
     Returns:
         dict of int32 (B, `sequence_length`): `token_ids`, `segment_ids`,
         `padding_mask`.
 
     Raises:
-        ValueError: if there are not one or two segments.
+        ValueError: if there are not one or two segments, or one has another shape.
     """
     segments = x if isinstance(x, tuple) else (x,)
     if len(segments) not in (1, 2):
@@ -29,8 +30,11 @@ def tokenize_and_pack(
             "Expected strings, or a tuple of two for pairs. "
             f"Received: a tuple of {len(segments)}"
         )
+    rows = [text_rows(segment) for segment in segments]
+    if len(rows) == 2:
+        equal_rows(rows[0], rows[1], names="The two segments of pairs")
     token_ids, segment_ids, padding_mask = pack_segments(
-        *[tokenizer.tokenize(segment) for segment in segments],
+        *[tokenizer.tokenize(segment) for segment in rows],
         sequence_length=sequence_length,
         cls_token_id=tokenizer.cls_token_id,
         sep_token_id=tokenizer.sep_token_id,
@@ -54,8 +58,8 @@ class LVBertTextClassifierPreprocessor(TextClassifierPreprocessor):
         **kwargs: arguments of the base class, such as `name`.
 
     Call arguments:
-        x: strings (B,), or a tuple of two such for pairs. KerasHub reads a lone tuple
-            as `(x, y)`: call it as `preprocessor(pairs, None)`.
+        x: strings (B,) or (B, 1), or a tuple of two such for pairs. KerasHub reads a
+            lone tuple as `(x, y)`: call it as `preprocessor(pairs, None)`.
         y: labels, passed through.
         sample_weight: passed through.
 

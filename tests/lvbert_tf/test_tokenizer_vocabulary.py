@@ -30,6 +30,15 @@ def test_entries_that_text_cannot_produce_do_not_matter() -> None:
     assert tokenizer.id_to_token(5) == "a\x07b"
 
 
+def test_separators_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    tokens = [*SPECIAL_TOKENS, "\u2028", "ab"]
+    path.write_bytes("\ufeff".encode() + "\n".join(tokens).encode() + b"\n")
+    tokenizer = LVBertTokenizer(path)
+    assert tokenizer.get_vocabulary() == tokens
+    assert tokenizer(["ab\u2028ab"]) == [[6, 6]]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -147,7 +147,8 @@ def test_the_backbone_alone_gets_a_new_head(tmp_path: Path) -> None:
     classifier = _classifier()
     classifier.backbone.save_to_preset(tmp_path)
     classifier.preprocessor.tokenizer.save_to_preset(tmp_path)
-    fresh = LVBertTextClassifier.from_preset(str(tmp_path), num_classes=3)
+    with pytest.warns(UserWarning, match="freshly drawn"):
+        fresh = LVBertTextClassifier.from_preset(str(tmp_path), num_classes=3)
     assert fresh.predict(["a good film"], verbose=0).shape == (1, 3)
     for ours, theirs in zip(
         fresh.backbone.weights, classifier.backbone.weights, strict=True

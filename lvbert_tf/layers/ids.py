@@ -1,0 +1,43 @@
+"""Ids are integers; what isn't must not be cut to one silently."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+
+def check_ids(name: str, ids: Any) -> None:
+    """Refuses ids that are no integers, whatever their values.
+
+    Args:
+        name: the input's name, for the message.
+        ids: a tensor, an array, or nested lists.
+
+    Raises:
+        ValueError: for floating-point, bool or other dtypes.
+    """
+    dtype = getattr(ids, "dtype", None)
+    if dtype is None:
+        dtype = np.asarray(ids).dtype
+    dtype = keras.backend.standardize_dtype(dtype)
+    if "int" not in dtype:
+        raise ValueError(f"`{name}` must be integers. Received: dtype {dtype}")
+
+
+def check_ids_of(inputs: Any) -> None:
+    """Refuses a model's inputs if ids among them are no integers.
+
+    Functional models cut their inputs to the dtype of the graph, so that the check
+    must come before.
+
+    Args:
+        inputs: a dict of a backbone's or task's inputs; anything else is let through.
+
+    Raises:
+        ValueError: naming the input.
+    """
+    if isinstance(inputs, Mapping):
+        for name in ("token_ids", "segment_ids", "mask_positions"):
+            if name in inputs:
+                check_ids(name, inputs[name])

@@ -1,0 +1,60 @@
+"""Loading a task from a preset that was saved for another one, or for none."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+TASK_FILE = "task.json"
+TASK_WEIGHTS_FILE = "task.weights.h5"
+CONFIG_FILE = "config.json"
+
+
+def check_is_no_supernet(preset: Any) -> None:
+    """Refuses the directory of a supernet, which is no backbone.
+
+    Raises:
+        ValueError: saying how a path of it becomes a model.
+    """
+    name = _registered_name(Path(preset) / CONFIG_FILE)
+    if name == "LVBertSupernet":
+        raise ValueError(
+            f"{preset} holds a supernet, of which only a path is a model. Take one "
+            "out first: python -m training extract --supernet RUN_DIR --architecture "
+            "SPEC --output DIR"
+        )
+    if name == "LVBertElectra":
+        raise ValueError(
+            f"{preset} holds a pair of networks, not one. Load it with "
+            "`LVBertElectra.from_preset`; its `discriminator` is a backbone"
+        )
+
+
+def holds_head_of(preset: Any, task_class: type) -> bool:
+    """Whether a preset directory holds a trained head for this class of tasks."""
+    folder = Path(preset)
+    return (
+        _registered_name(folder / TASK_FILE) == task_class.__name__
+        and (folder / TASK_WEIGHTS_FILE).is_file()
+    )
+
+
+def warn_of_fresh_weights(task: Any, preset: Any) -> None:
+    """Warns, by name, about the weights of `task` that no training has seen."""
+    known = {id(variable) for variable in task.backbone.weights}
+    fresh = [v.path for v in task.weights if id(v) not in known]
+    if fresh:
+        warnings.warn(
+            f"{type(task).__name__}: {preset} holds no head for this task; these "
+            f"weights are freshly drawn and need training: {', '.join(fresh)}",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _registered_name(path: Path) -> str | None:
+    """Returns the class name in a preset's file, None where there is no such file."""
+    if not path.is_file():
+        return None
+    name: str = json.loads(path.read_text(encoding="utf-8")).get("registered_name", "")
+    return name.rpartition(">")[2]
