@@ -181,14 +181,8 @@ def _search(scores: dict[str, float], seed: int) -> list[Step]:
 def _raced(table: TableRows, steps: Sequence[Step], fitness: str) -> tuple[bool, float]:
     """Races through the generations of a search.
 
-<<<<<<< HEAD
-    While racing gives up nobody who leads afterwards, its search is the same,
-    generation by generation; otherwise it counts as changed, whatever it would have
-    found.
-=======
     While racing gives up nobody who leads afterwards, its search is the same, step by
     step; otherwise it counts as changed, whatever it would have found.
->>>>>>> core-racing-snap-moved
 
     Returns:
         Whether it is the same, and how many times fewer tokens were evaluated.

@@ -162,7 +162,8 @@ class NormalRows:
     ) -> NDArray[np.float64]:
         place = slice(number * self._batch_size, (number + 1) * self._batch_size)
         loss = np.stack([self._loss[one][place] for one in candidates])
-        return np.stack([loss, np.zeros_like(loss), np.ones_like(loss)], axis=1)
+        sums = [loss, np.zeros_like(loss), np.ones_like(loss)]
+        return np.stack([*sums, *sums], axis=1)
 
     def best(self, names: Sequence[str], count: int) -> list[str]:
         return sorted(names, key=lambda one: self._loss[one].sum())[:count]
@@ -170,8 +171,8 @@ class NormalRows:
 
 @pytest.mark.parametrize("batch_size", [1, 8, 32])
 def test_the_bound_holds_over_all_looks(batch_size: int) -> None:
-    # Of 60 races the level of 0.05 allows 3 on average; 9 or more come by chance in less
-    # than 1 of 200 cases.
+    # Of 60 races the level of 0.05 allows 3 on average; 9 or more come by chance in
+    # less than 1 of 200 cases.
     lost, spared = 0, 0
     names = [f"{i:02d}" for i in range(40)]
     for seed in range(60):
