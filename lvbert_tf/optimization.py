@@ -43,6 +43,19 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute once: steps that are traced would not see another value.
+
+        Raises:
+            AttributeError: if the attribute is set already.
+        """
+        if name in self.__dict__:
+            raise AttributeError(
+                f"`{name}` of a schedule cannot change: make a new schedule and "
+                f"optimizer. Received: {name}={value!r}"
+            )
+        super().__setattr__(name, value)
+
     def __call__(self, step: Any) -> Any:
         """Returns the rate (float32 scalar) of the step with that count before it."""
         step = tf.cast(step, tf.float32)
@@ -58,6 +71,19 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "total_steps": self.total_steps,
             "warmup_steps": self.warmup_steps,
         }
+
+
+_SETTLED = (
+    "decay",
+    "beta_1",
+    "beta_2",
+    "epsilon",
+    "clip_norm",
+    "exclude_from_weight_decay",
+    "learning_rate_multipliers",
+    "_learning_rate",
+)
+"""What a traced step of `AdamW` holds as constants."""
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -105,6 +131,22 @@ class AdamW(keras.optimizers.Optimizer):
         self.learning_rate_multipliers = tuple(
             (pattern, float(factor)) for pattern, factor in learning_rate_multipliers
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute, unless traced steps may hold it as a constant.
+
+        Raises:
+            AttributeError: for such an attribute of an optimizer that is built. A float
+                `learning_rate` is a variable, and can be set at any time.
+        """
+        if name in _SETTLED and self.__dict__.get("built", False):
+            name = name.removeprefix("_")
+            raise AttributeError(
+                f"`{name}` is settled once the optimizer is built: steps that are "
+                "traced already would not see another one. Make a new optimizer and "
+                f"`compile` with it. Received: {name}={value!r}"
+            )
+        super().__setattr__(name, value)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates two moments for every variable."""

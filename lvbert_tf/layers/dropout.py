@@ -32,6 +32,24 @@ def dropout_seed(seed: Any) -> Iterator[None]:
         _SCOPE.reset(token)
 
 
+@contextlib.contextmanager
+def salted_dropout(salt: int) -> Iterator[None]:
+    """Within the block masks differ from those of the enclosing `dropout_seed`.
+
+    A layer that is called twice in a step would otherwise drop the same values twice.
+    Outside of `dropout_seed` it changes nothing: there each call draws anew.
+
+    Args:
+        salt: any integer; see `salted`.
+    """
+    seed = _SCOPE.get()
+    if seed is None:
+        yield
+        return
+    with dropout_seed(salted(seed, salt)):
+        yield
+
+
 def salted(seed: Any, salt: int) -> Any:
     """Returns another seed, which `salt` tells apart from those of other salts.
 

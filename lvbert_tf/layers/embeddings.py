@@ -20,7 +20,22 @@ def layer_norm(dtype: Any, name: str = "layer_norm") -> keras.layers.LayerNormal
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class TokenEmbedding(keras.layers.Embedding):
+class TableLookup(keras.layers.Embedding):
+    """A table whose gradient is dense: one row a token, however often it occurs.
+
+    A sparse gradient names a row once for each occurrence, and optimizers that are not
+    linear (Adam, RMSprop, Adagrad) would square the parts in place of their sum.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        """Looks up int32 ids of any shape: their shape with E appended."""
+        # The gradient of a reshape is dense and costs nothing forward.
+        table = ops.reshape(self.embeddings, (self.input_dim, self.output_dim))
+        return ops.cast(ops.take(table, inputs, axis=0), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="lvbert_tf")
+class TokenEmbedding(TableLookup):
     """The token table, which stays in floating point when a model is quantised.
 
     The masked-LM head multiplies with the same table: its values must be numbers, not
@@ -83,8 +98,8 @@ class Embeddings(keras.layers.Layer):
         self,
         rows: int,
         name: str,
-        layer_class: type[keras.layers.Embedding] = keras.layers.Embedding,
-    ) -> keras.layers.Embedding:
+        layer_class: type[TableLookup] = TableLookup,
+    ) -> TableLookup:
         return layer_class(
             rows,
             self.embedding_dim,

@@ -48,8 +48,10 @@ class SavesCompilation:
     @contextlib.contextmanager
     def _without_optimizer(self) -> Iterator[None]:
         model: Any = self
-        optimizer, model.optimizer = getattr(model, "optimizer", None), None
+        optimizer = getattr(model, "optimizer", None)
+        # Not a change that traced steps need to know of.
+        object.__setattr__(model, "optimizer", None)
         try:
             yield
         finally:
-            model.optimizer = optimizer
+            object.__setattr__(model, "optimizer", optimizer)

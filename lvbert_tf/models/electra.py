@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from lvbert_tf.distribution import num_replicas, replica_id, sum_over_replicas
-from lvbert_tf.layers.dropout import dropout_seed
+from lvbert_tf.layers.dropout import dropout_seed, salted_dropout
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.heads import MaskedLMHead, ReplacedTokenHead
 from lvbert_tf.models.backbone import LVBertBackbone
@@ -25,16 +25,23 @@ from lvbert_tf.models.pretraining import (
     batch_seed,
     encoder_inputs,
     global_denominator,
+    refuse_float16,
 )
+from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
 
 HISTOGRAM_BINS = 200
 DETECTION_COUNTS = ("replaced", "called_replaced", "found")
 """Tokens that were replaced, that the discriminator called so, and both."""
 
 _SAMPLING_SALT = 0x5EED
+_GENERATOR_SALT = 0x6E4E
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
+@retraces(
+    watched=("generator_weight", "discriminator_weight"),
+    fixed=("generator_fraction",),
+)
 class LVBertElectra(PresetModel):
     """A generator that fills masked tokens and a discriminator that detects them.
 
@@ -111,15 +118,27 @@ class LVBertElectra(PresetModel):
         self.generator_head.build((None, None, hidden_dim))
         self.discriminator_head.build((None, None, discriminator.hidden_dim))
         self.built = True
+        guard_traces(self)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles for training; see `keras.Model.compile`.
+
+        Raises:
+            ValueError: if the layers compute in float16.
+        """
+        refuse_float16(self, self.discriminator.dtype_policy)
+        super().compile(*args, **kwargs)
 
     def generator_hidden(self, batch: Batch, training: bool = False) -> Any:
         """Returns the generator's hidden states (B, T, H_generator)."""
-        embedded = self.discriminator.embeddings(
-            batch["token_ids"], batch["segment_ids"], training=training
-        )
-        return self.generator(
-            embedded, padding_mask=batch["padding_mask"], training=training
-        )
+        # The discriminator drops from the same embeddings, and other values.
+        with salted_dropout(_GENERATOR_SALT):
+            embedded = self.discriminator.embeddings(
+                batch["token_ids"], batch["segment_ids"], training=training
+            )
+            return self.generator(
+                embedded, padding_mask=batch["padding_mask"], training=training
+            )
 
     def mlm_logits(self, batch: Batch, training: bool = False) -> Any:
         """Returns the generator's logits (B, P, V)."""
@@ -213,6 +232,7 @@ class LVBertElectra(PresetModel):
 
     def train_step(self, data: Batch) -> dict[str, Any]:
         """Trains both networks on one batch."""
+        data = unchanged(self, data)
         with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
             outputs = self(data, training=True)
             loss, sums = self.losses_of(data, outputs)
@@ -221,6 +241,7 @@ class LVBertElectra(PresetModel):
 
     def test_step(self, data: Batch) -> dict[str, Any]:
         """Returns sums over one batch, without dropout; see `metrics_from`."""
+        data = unchanged(self, data)
         outputs = self(data, training=False)
         _, sums = self.losses_of(data, outputs)
         sums["disc_histogram"] = histogram(

@@ -28,7 +28,9 @@ from lvbert_tf.models.pretraining import (
     is_pretraining_batch,
     masked_lm_means,
     masked_lm_totals,
+    refuse_float16,
 )
+from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
 from lvbert_tf.models.text_classifier import (
     check_sequence_length,
     check_vocabulary_size,
@@ -36,6 +38,7 @@ from lvbert_tf.models.text_classifier import (
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
+@retraces()
 class LVBertMaskedLM(SavesCompilation, MaskedLM):
     """A backbone with the masked-language-modelling head.
 
@@ -85,12 +88,15 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self.run_seed = 0
+        guard_traces(self)
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Trains on one batch: of pretraining, or what `fit` made of raw strings."""
         if not is_pretraining_batch(data):
             result: dict[str, Any] = super().train_step(data)
             return result
+        refuse_float16(self, self.backbone.dtype_policy)
+        data = unchanged(self, data)
         denominator = global_denominator(data["mask_weights"])
         with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
             sums = self._sums(data, training=True)

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from lvbert_tf.distribution import replica_id, sum_over_replicas
 from lvbert_tf.models.objectives import MaskedLMSums, step_seed
+from lvbert_tf.optimization import AdamW
 
 ENCODER_INPUTS = ("token_ids", "segment_ids", "padding_mask")
 DENOMINATOR_EPSILON = 1e-6
@@ -72,6 +73,48 @@ def masked_lm_totals(sums: MaskedLMSums) -> dict[str, Any]:
     return dict(zip(MASKED_LM_TOTALS, sum_over_replicas(list(sums)), strict=True))
 
 
+def refuse_float16(model: Any, policy: Any) -> None:
+    """Refuses to pretrain layers that compute in float16.
+
+    Raises:
+        ValueError: if `policy` computes in float16.
+    """
+    if policy.compute_dtype == "float16":
+        raise ValueError(
+            f"A {type(model).__name__} is not pretrained in float16: small gradients "
+            "would become 0 there, and its training step scales no loss against that. "
+            "Use dtype='mixed_bfloat16', which needs no scaling, or 'float32'. "
+            f"Received: dtype={policy.name!r}"
+        )
+
+
+def pretraining_optimizer(model: Any) -> AdamW:
+    """Returns the optimizer of `model`, which takes whole training steps.
+
+    Raises:
+        ValueError: if the model has none, or one of another class.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if not isinstance(optimizer, AdamW):
+        raise ValueError(
+            f"A {type(model).__name__} is pretrained with "
+            "`lvbert_tf.optimization.AdamW`, which sums gradients over replicas before "
+            "it clips them: compile the model with it. "
+            f"Received: optimizer={type(optimizer).__name__}"
+        )
+    return optimizer
+
+
+def rate_after(norm: Any, optimizer: AdamW) -> Any:
+    """Returns the learning rate, which is not had before the gradients are.
+
+    Weight decay takes nothing but the rate: a step that fails on its way to the
+    gradients must not have decayed anything.
+    """
+    with tf.control_dependencies([norm]):
+        return tf.identity(optimizer.current_learning_rate())
+
+
 def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, Any]:
     """Updates every trainable variable of `model` that `loss` depends on.
 
@@ -83,13 +126,14 @@ def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, A
     Returns:
         The gradient's global norm before clipping, and the learning rate.
     """
-    optimizer = model.optimizer
+    optimizer = pretraining_optimizer(model)
     variables = model.trainable_variables
     optimizer.build(variables)
     gradients = tape.gradient(loss, [v.value for v in variables])
     pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
     summed, scale, norm = optimizer.sum_and_clip([g for _, g in pairs])
-    rate = optimizer.current_learning_rate()
+    rate = rate_after(norm, optimizer)
     optimizer.update([v for v, _ in pairs], summed, scale, rate)
-    optimizer.finish_step()
+    with tf.control_dependencies([norm]):
+        optimizer.finish_step()
     return {"gradient_norm": norm, "learning_rate": rate}

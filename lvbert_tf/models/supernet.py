@@ -20,12 +20,17 @@ from lvbert_tf.models.pretraining import (
     global_denominator,
     masked_lm_means,
     masked_lm_totals,
+    pretraining_optimizer,
+    rate_after,
+    refuse_float16,
 )
+from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
 from lvbert_tf.models.routed_encoder import RoutedEncoder
 from lvbert_tf.models.slots import Slots
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
+@retraces(fixed=("letters", "num_layers"))
 class LVBertSupernet(PresetModel):
     """A masked language model with every layer type at every position.
 
@@ -139,10 +144,24 @@ class LVBertSupernet(PresetModel):
         self.encoder.build((None, None, embedding_dim))
         self.masked_lm_head.build((None, None, hidden_dim))
         self.built = True
+        self.forget_traces()
+        guard_traces(self)
+
+    def forget_traces(self) -> None:
+        """Lets the next eager call trace its graph again."""
         # Outside a graph the shapes of a position's weights would be known, and wrong
         # for the letters that the route does not take.
         self._call_in_graph = tf.function(self.call, autograph=False)
         self._train_in_graph = tf.function(self.train_step, autograph=False)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles for training; see `keras.Model.compile`.
+
+        Raises:
+            ValueError: if the layers compute in float16.
+        """
+        refuse_float16(self, self._layer_policy)
+        super().compile(*args, **kwargs)
 
     def call(self, inputs: Batch, training: bool = False) -> Any:
         """Predicts the masked tokens: logits (B, P, V)."""
@@ -192,7 +211,8 @@ class LVBertSupernet(PresetModel):
         """Takes one step along the batch's route."""
         if tf.executing_eagerly():
             return self._train_in_graph(data)
-        optimizer = self.optimizer
+        optimizer = pretraining_optimizer(self)
+        data = unchanged(self, data)
         optimizer.build(self.trainable_variables)
         route = data["route"][0]
         shared = self.shared_variables()
@@ -210,11 +230,12 @@ class LVBertSupernet(PresetModel):
         )
         flat = [*of_shared, *tf.nest.flatten(of_slots)]
         summed, scale, norm = optimizer.sum_and_clip(flat)
-        rate = optimizer.current_learning_rate()
+        rate = rate_after(norm, optimizer)
         optimizer.update(shared, summed[: len(shared)], scale, rate)
         positions = tf.nest.pack_sequence_as(slots, summed[len(shared) :])
         self.encoder.update(optimizer, route, positions, scale, rate)
-        optimizer.finish_step()
+        with tf.control_dependencies([norm]):
+            optimizer.finish_step()
         return {
             **masked_lm_means(sums),
             "gradient_norm": norm,
