@@ -8,8 +8,7 @@ import grpc
 import numpy as np
 import numpy.typing as npt
 
-from serving.client import batches
-from serving.retry import ClientError, Retry, TemporaryError
+from serving.retry import ClientError, Retry, TemporaryError, batches
 from serving.wire_messages import (
     PredictRequest,
     PredictResponse,

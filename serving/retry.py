@@ -2,11 +2,12 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 class ClientError(Exception):
@@ -97,3 +98,11 @@ class Retry:
                 sleep(pause)
                 wait_s *= 2
         raise ValueError(f"tries must be at least 1. Received: tries={self.tries}")
+
+
+def batches(items: Sequence[Item], max_batch: int) -> Iterator[Sequence[Item]]:
+    """Yields `items` in order, at most `max_batch` at a time."""
+    if max_batch < 1:
+        raise ValueError(f"max_batch must be at least 1. Received: {max_batch=}")
+    for start in range(0, len(items), max_batch):
+        yield items[start : start + max_batch]

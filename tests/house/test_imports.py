@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Set
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tests.paths import REPOSITORY
 
 PACKAGES = ("lvbert_tf", "training", "export", "serving")
@@ -104,13 +102,11 @@ def test_training_is_made_of_rooms() -> None:
     assert loose == {"__init__.py", "__main__.py"}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_files_fit_on_a_few_screens(package: str) -> None:
+def test_files_of_training_fit_on_a_few_screens() -> None:
     lengths = {
-        str(path.relative_to(REPOSITORY)): len(path.read_text("utf-8").splitlines())
-        for path in (REPOSITORY / package).rglob("*.py")
+        str(path.relative_to(ROOMS_OF_TRAINING)): len(path.read_text().splitlines())
+        for path in ROOMS_OF_TRAINING.rglob("*.py")
         if path.name != "__init__.py"
     }
     assert sorted(lengths.values())[len(lengths) // 2] <= MEDIAN_FILE
-    if package == "training":
-        assert {k: v for k, v in lengths.items() if v > LONGEST_FILE} == {}
+    assert {k: v for k, v in lengths.items() if v > LONGEST_FILE} == {}

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from serving.client import ClientError, RestClient, Retry, TemporaryError, batches
+from serving.client import ClientError, RestClient, Retry, batches
+from serving.retry import TemporaryError
 from tests.paths import REPOSITORY
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from command_line import CommandError, UsageError
@@ -20,8 +21,10 @@ from training.data.corpus_report import (
     table,
 )
 from training.data.engine import Engine, Folder, Outcome
+from training.data.finished import recall, remember
 from training.data.manifest import FORMAT, INDEX_FILE, VOCABULARY_FILE
 from training.data.prepare_options import PrepareOptions
+from training.data.sources import find_sources
 from training.data.token_counts import (
     TOKEN_COUNTS_FILE,
     token_counts_bytes,
@@ -52,12 +55,17 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         CommandError: if a worker process dies or a file can't be written.
     """
     started = time.monotonic()
+    finished = _finished(options)
+    if finished is not None:
+        print(f"prepare: {options.output} is finished already", file=sys.stderr)
+        return finished
     engine = _engine(options)
     folder = engine.work_folder()
     try:
         sources = engine.find_sources()
         given = options.given_vocabulary()
-        resumed = folder.begin(options.fingerprint(sources, given))
+        fingerprint = options.fingerprint(sources, given)
+        resumed = folder.begin(fingerprint)
         vocabulary = _vocabulary(options, engine, given, folder)
         began = time.monotonic()
         outcome = engine.make_records(options.chunk_settings(vocabulary), folder)
@@ -87,7 +95,7 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         folder.close()
     seconds = time.monotonic() - began
     counts = outcome.counts
-    return {
+    result = {
         "output": str(options.output),
         **counts,
         "unknown_fraction": report["unknown_fraction"],
@@ -100,6 +108,20 @@ def prepare(options: PrepareOptions) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started, 3),
         "megabytes_per_second": round(counts["bytes"] / _MEGABYTE / seconds, 3),
     }
+    if isinstance(options.output, Path):
+        remember(options.output, fingerprint, result)
+    return result
+
+
+def _finished(options: PrepareOptions) -> dict[str, Any] | None:
+    """Returns the result of an earlier call that made the same directory, if any."""
+    output = options.output
+    if options.overwrite or not isinstance(output, Path) or not output.is_dir():
+        return None
+    if options.runner is not None or not any(output.iterdir()):
+        return None
+    sources = find_sources(options.inputs)
+    return recall(output, options.fingerprint(sources, options.given_vocabulary()))
 
 
 def _engine(options: PrepareOptions) -> Engine:

@@ -22,8 +22,9 @@ from training.finetuning.fit import build_classifier, fit, for_storage
 from training.finetuning.tasks import Example, Task
 from training.metrics.classification import accuracy, is_degenerate, majority_share
 from training.run.devices import set_up
-from training.run.directory import RunDirectory, write_directory, write_text
+from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
+from training.run.files import write_directory, write_text
 from training.run.progress import Progress
 
 

@@ -10,7 +10,8 @@ from command_line import CommandError, UsageError
 from lvbert_tf import Architecture, LVBertMaskedLMPreprocessor
 from training.pretraining import trained_supernet
 from training.pretraining.stage import write_provenance
-from training.run.directory import RunDirectory, write_directory
+from training.run.directory import RunDirectory
+from training.run.files import write_directory
 
 
 def run(

@@ -13,8 +13,9 @@ from training.data.verification import verify
 from training.loop.train import Outcome
 from training.pretraining import experiment
 from training.pretraining.experiment import Experiment
-from training.run.directory import RunDirectory, write_directory
+from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
+from training.run.files import write_directory
 from training.run.options import Data, Optimizer, Run
 
 

@@ -17,7 +17,7 @@ from training.data.labelled import (
 from training.data.public_reviews import public_reviews
 from training.data.split_rank import split_rank
 from training.quickstart.experiment import QuickstartExperiment
-from training.run.directory import write_text
+from training.run.files import write_text
 
 _SHARE_HELD_OUT = 0.1
 

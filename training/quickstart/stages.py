@@ -12,7 +12,7 @@ from training.pretraining import experiment
 from training.quickstart import experiment as quickstart_experiment
 from training.quickstart.data import gather
 from training.quickstart.experiment import QuickstartExperiment
-from training.run.directory import write_text
+from training.run.files import write_text
 
 Stage = Callable[[QuickstartExperiment, Path], Mapping[str, Any]]
 

@@ -9,16 +9,15 @@ TensorFlow.
 import fcntl
 import importlib.metadata
 import json
-import os
 import platform
-import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
 from command_line import CommandError, UsageError, json_safe
 from lvbert_tf.version import __version__
+from training.run.files import write_text
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
@@ -282,37 +281,6 @@ class RunDirectory:
                 "accuracies are those of other positions and must not mix with new "
                 "ones: run it again in another directory"
             )
-
-
-def write_text(file: Path, text: str) -> None:
-    """Writes a file so that it is either whole under its name or not there."""
-    temporary = file.with_name(f"{file.name}.partial")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(file)
-
-
-def write_directory(target: Path, write: Callable[[Path], object]) -> None:
-    """Fills a directory by `write`, so that it is whole whenever it has its name.
-
-    An existing `target` is replaced; only between two renames is it not there.
-
-    Args:
-        target: the final directory.
-        write: called with the path of a temporary directory beside it.
-    """
-    partial = target.with_name(f"{target.name}.partial")
-    old = target.with_name(f"{target.name}.old")
-    for left_over in (partial, old):
-        shutil.rmtree(left_over, ignore_errors=True)
-    partial.mkdir(parents=True)
-    write(partial)
-    if target.exists():
-        target.rename(old)
-    partial.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _versions() -> dict[str, str]:

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from command_line import CommandError, json_safe
-from training.run.directory import write_text
+from training.run.files import write_text
 from training.scoring.score import FITNESS, Score
 
 LOG_FILE = "search.jsonl"

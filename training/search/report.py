@@ -10,7 +10,7 @@ from lvbert_tf.architecture import Architecture
 from lvbert_tf.drawing import draw_architecture
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
-from training.run.directory import write_text
+from training.run.files import write_text
 from training.scoring.score import Score, figures_of, fitness_of, rank_key
 from training.search.experiment import SearchExperiment
 from training.search.figures import draw_front, draw_letters, draw_progress

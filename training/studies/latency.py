@@ -16,7 +16,7 @@ from lvbert_tf import LVBertBackbone
 from lvbert_tf.architecture import letters as known_letters
 from lvbert_tf.presets import ModelSize, model_size
 from training.run.devices import set_up
-from training.run.directory import write_text
+from training.run.files import write_text
 from training.run.progress import Progress
 
 _FEW, _MANY = 1, 9

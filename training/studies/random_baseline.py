@@ -11,7 +11,8 @@ from typing import Any
 from command_line import UsageError
 from training.pretraining import experiment
 from training.pretraining.from_scratch import settings_of, train
-from training.run.directory import RunDirectory, write_text
+from training.run.directory import RunDirectory
+from training.run.files import write_text
 from training.run.progress import Progress
 from training.scoring.random_architectures import draw_architectures
 

@@ -18,7 +18,8 @@ from lvbert_tf import Architecture
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
 from training.pretraining.from_scratch import settings_of, train
-from training.run.directory import RunDirectory, write_text
+from training.run.directory import RunDirectory
+from training.run.files import write_text
 from training.run.progress import Progress
 from training.scoring import evaluate
 from training.scoring.inputs import check_data

@@ -160,6 +160,31 @@ def test_shuffle_is_global_and_seeded(tmp_path: Path, vocabulary: Path) -> None:
     assert order != sorted(order)
 
 
+def test_a_finished_output_answers_from_its_result(
+    tmp_path: Path, vocabulary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = small_corpus(tmp_path)
+    output = tmp_path / "data"
+    first = prepare(prepare_options(corpus, output, vocabulary))
+    content = read_content(output)
+    assert prepare(prepare_options(corpus, output, vocabulary)) == first
+    assert "is finished already" in capsys.readouterr().err
+    assert read_content(output) == content
+    # Other options, another corpus, a changed directory: not that result.
+    with pytest.raises(UsageError, match="the folder isn't empty"):
+        prepare(prepare_options(corpus, output, vocabulary, seed=5))
+    index = (output / "index.json").read_text()
+    (output / "index.json").write_text(index + "\n")
+    with pytest.raises(UsageError, match="the folder isn't empty"):
+        prepare(prepare_options(corpus, output, vocabulary))
+    (output / "index.json").write_text(index)
+    assert prepare(prepare_options(corpus, output, vocabulary)) == first
+    with corpus.open("a") as file:
+        file.write("\n\nOne more document.\n")
+    with pytest.raises(UsageError, match="the folder isn't empty"):
+        prepare(prepare_options(corpus, output, vocabulary))
+
+
 def test_non_empty_output_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
     """D13."""
     corpus = small_corpus(tmp_path)

@@ -8,7 +8,8 @@ import pytest
 
 from command_line import CommandError, UsageError
 from tests.paths import REPOSITORY
-from training.run.directory import RunDirectory, write_directory
+from training.run.directory import RunDirectory
+from training.run.files import write_directory
 
 CONFIG = 'stage = "supernet"\n[data]\ndirectory = "a"\n[run]\nsteps = 10\n'
 DATA = {"index_sha256": "aa"}
