@@ -88,11 +88,23 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self.run_seed = 0
+        self._has_own_figures = False
         guard_traces(self)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Returns the compiled metrics; none for steps on pretraining batches.
+
+        Those report figures of their own and leave the compiled metrics unbuilt.
+        """
+        result: dict[str, Any] = (
+            {} if self._has_own_figures else super().get_metrics_result()
+        )
+        return result
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Trains on one batch: of pretraining, or what `fit` made of raw strings."""
-        if not is_pretraining_batch(data):
+        self._has_own_figures = is_pretraining_batch(data)
+        if not self._has_own_figures:
             result: dict[str, Any] = super().train_step(data)
             return result
         refuse_float16(self, self.backbone.dtype_policy)
@@ -105,7 +117,8 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Returns sums over one batch of pretraining, or the metrics of `evaluate`."""
-        if not is_pretraining_batch(data):
+        self._has_own_figures = is_pretraining_batch(data)
+        if not self._has_own_figures:
             result: dict[str, Any] = super().test_step(data)
             return result
         return masked_lm_totals(self._sums(data, training=False))
