@@ -64,10 +64,19 @@ class TrainingLog:
         return steps * batch_size / seconds if steps else None
 
     def _summarize(self, split: str, figures: Figures) -> None:
-        scalars = {
-            name: value
-            for name, value in figures.items()
-            if isinstance(value, (int, float, dict))
-        }
+        scalars = _numbers(figures)
         self._summaries[split].write_summaries(scalars)
         self._summaries[split].flush()
+
+
+def _numbers(figures: Figures) -> Figures:
+    """Returns what can be drawn: an undefined figure and its reason cannot."""
+    found: Figures = {}
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            inner = _numbers(value)
+            if inner:
+                found[name] = inner
+        elif isinstance(value, (int, float)):
+            found[name] = value
+    return found

@@ -88,7 +88,8 @@ def test_a_process_compares_once_and_sees_changes(
     started = start_verification(data, "train")
     ensure_verified(data, "train")
     assert start_verification(str(data), "train") is started
-    files = len(DataManifest.load(data).split("train")) + 1
+    # The shards, the vocabulary and the token counts
+    files = len(DataManifest.load(data).split("train")) + 2
     assert len(hashed) == len(set(hashed)) == files
     _damage(data / DataManifest.load(data).split("train")[0].file)
     with pytest.raises(CommandError, match="train-00000"):
