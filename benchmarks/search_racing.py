@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 TABLE = Path(__file__).with_name("search_racing_table.npz")
 SEARCHES = 60
 BATCH_SIZES = (8, 32, 64)
+GENERATIONS = 10  # later ones find hardly anything new among so few architectures
 NUM_LAYERS = 7
 SIMULATED_ROWS = 512
 LOSS_STEP = 0.125  # nats, summed over an example
@@ -165,7 +166,9 @@ def _search(scores: dict[str, float], seed: int) -> list[Step]:
     from lvbert_tf.search.evolution import EvolutionSearch
     from lvbert_tf.search.space import SearchSpace
 
-    search = EvolutionSearch(SearchSpace("csf", NUM_LAYERS), seed=seed)
+    search = EvolutionSearch(
+        SearchSpace("csf", NUM_LAYERS), seed=seed, iterations=GENERATIONS
+    )
     steps = []
     while generation := search.ask():
         before = [one.architecture for one in search.top]
@@ -178,8 +181,8 @@ def _search(scores: dict[str, float], seed: int) -> list[Step]:
 def _raced(table: TableRows, steps: Sequence[Step], fitness: str) -> tuple[bool, float]:
     """Races through the generations of a search.
 
-    While racing gives up nobody who leads afterwards, its search is the same, generation
-    by generation; otherwise it counts as changed, whatever it would have found.
+    While racing gives up nobody who leads afterwards, its search is the same, step by
+    step; otherwise it counts as changed, whatever it would have found.
 
     Returns:
         Whether it is the same, and how many times fewer tokens were evaluated.

@@ -1,6 +1,7 @@
 """Races against scoring everything: the same top k from fewer tokens."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,3 +139,85 @@ def test_nothing_held_out() -> None:
 
     with pytest.raises(CommandError, match="held-out set is empty"):
         RacingScorer(Empty(), top_k=1, generations=8).score(["c" * 8])
+
+
+class NormalRows:
+    """Candidates whose rows differ by chance, and by their number if asked."""
+
+    identity = "normal"
+
+    def __init__(
+        self, seed: int, batch_size: int, names: Sequence[str], worse: float = 0.0
+    ) -> None:
+        draw = np.random.default_rng(seed)
+        shared = draw.normal(size=256)
+        own = draw.normal(size=(len(names), 256))
+        own += worse * np.arange(len(names))[:, np.newaxis]
+        self._loss = dict(zip(names, 3.0 + shared + own, strict=True))
+        self._batch_size = batch_size
+        self.num_batches = 256 // batch_size
+
+    def rows(
+        self, number: int, candidates: Sequence[str], keep: Sequence[str] = ()
+    ) -> NDArray[np.float64]:
+        place = slice(number * self._batch_size, (number + 1) * self._batch_size)
+        loss = np.stack([self._loss[one][place] for one in candidates])
+        return np.stack([loss, np.zeros_like(loss), np.ones_like(loss)], axis=1)
+
+    def best(self, names: Sequence[str], count: int) -> list[str]:
+        return sorted(names, key=lambda one: self._loss[one].sum())[:count]
+
+
+@pytest.mark.parametrize("batch_size", [8, 32])
+def test_the_bound_holds_over_all_looks(batch_size: int) -> None:
+    # Of 60 races the level of 0.05 allows 3 on average; 9 or more come by chance in
+    # less than 1 of 200 cases.
+    lost, spared = 0, 0
+    names = [f"{i:02d}" for i in range(40)]
+    for seed in range(60):
+        table = NormalRows(seed, batch_size, names)
+        incumbents, rest = names[:10], names[10:]
+        scorer = RacingScorer(table, top_k=10, generations=1, fitness="loss")
+        scores = scorer.score(rest, incumbents=incumbents)
+        gone = {score.architecture for score in scores if score.eliminated}
+        lost += bool(gone & set(table.best(names, 10)))
+        spared += len(gone)
+    assert lost < 9
+    assert spared
+
+
+def test_small_batches_look_no_more_often() -> None:
+    names = [f"{i:02d}" for i in range(40)]
+    results = []
+    for batch_size in (2, 8):
+        table = NormalRows(3, batch_size, names, worse=0.05)
+        scorer = RacingScorer(table, top_k=5, generations=2, fitness="loss")
+        results.append(scorer.score(names[5:], incumbents=names[:5]))
+    assert any(score.eliminated for score in results[0])
+    for other in results[1:]:
+        assert [s.eliminated for s in other] == [s.eliminated for s in results[0]]
+        assert [s.masked_tokens for s in other] == [s.masked_tokens for s in results[0]]
+
+
+def test_losses_given_up_are_above_the_kth_best() -> None:
+    names = [f"{i:02d}" for i in range(40)]
+    table = NormalRows(5, 8, names, worse=0.05)
+    scores = RacingScorer(table, top_k=5, generations=1, fitness="loss").score(names)
+    kept = sorted(score.loss for score in scores if not score.eliminated)
+    gone = [score.loss for score in scores if score.eliminated]
+    assert len(kept) >= 5
+    assert all(loss > kept[4] for loss in gone)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"top_k": 0}, "top_k=0"),
+        ({"generations": 0}, "generations=0"),
+        ({"level": 1.0}, "level=1.0"),
+        ({"fitness": "luck"}, "fitness='luck'"),
+    ],
+)
+def test_settings_out_of_range(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RacingScorer(TableRows(), **({"top_k": 1, "generations": 1} | changed))
