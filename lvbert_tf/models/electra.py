@@ -120,15 +120,6 @@ class LVBertElectra(PresetModel):
         self.built = True
         guard_traces(self)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compiles for training; see `keras.Model.compile`.
-
-        Raises:
-            ValueError: if the layers compute in float16.
-        """
-        refuse_float16(self, self.discriminator.dtype_policy)
-        super().compile(*args, **kwargs)
-
     def generator_hidden(self, batch: Batch, training: bool = False) -> Any:
         """Returns the generator's hidden states (B, T, H_generator)."""
         # The discriminator drops from the same embeddings, and other values.
@@ -231,7 +222,12 @@ class LVBertElectra(PresetModel):
         return loss, sums
 
     def train_step(self, data: Batch) -> dict[str, Any]:
-        """Trains both networks on one batch."""
+        """Trains both networks on one batch.
+
+        Raises:
+            ValueError: if the layers compute in float16.
+        """
+        refuse_float16(self, self.discriminator.dtype_policy)
         data = unchanged(self, data)
         with tf.GradientTape() as tape, dropout_seed(batch_seed(self.run_seed, data)):
             outputs = self(data, training=True)

@@ -154,15 +154,6 @@ class LVBertSupernet(PresetModel):
         self._call_in_graph = tf.function(self.call, autograph=False)
         self._train_in_graph = tf.function(self.train_step, autograph=False)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compiles for training; see `keras.Model.compile`.
-
-        Raises:
-            ValueError: if the layers compute in float16.
-        """
-        refuse_float16(self, self._layer_policy)
-        super().compile(*args, **kwargs)
-
     def call(self, inputs: Batch, training: bool = False) -> Any:
         """Predicts the masked tokens: logits (B, P, V)."""
         if tf.executing_eagerly():
@@ -208,7 +199,12 @@ class LVBertSupernet(PresetModel):
         ]
 
     def train_step(self, data: Batch) -> dict[str, Any]:
-        """Takes one step along the batch's route."""
+        """Takes one step along the batch's route.
+
+        Raises:
+            ValueError: if the layers compute in float16.
+        """
+        refuse_float16(self, self._layer_policy)
         if tf.executing_eagerly():
             return self._train_in_graph(data)
         optimizer = pretraining_optimizer(self)
