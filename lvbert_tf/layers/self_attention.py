@@ -94,8 +94,9 @@ class SelfAttention(keras.layers.Layer):
             float32 (B, N, T, T); the last axis are the keys and sums to 1.
         """
         scale = (self.hidden_dim // self.num_heads) ** -0.5
-        queries = self._split(self.query(inputs) * scale, (0, 2, 1, 3))
-        keys = self._split(self.key(inputs), (0, 2, 3, 1))
+        shape = ops.shape(inputs)
+        queries = self._split(self.query(inputs) * scale, shape, (0, 2, 1, 3))
+        keys = self._split(self.key(inputs), shape, (0, 2, 3, 1))
         scores = ops.cast(ops.matmul(queries, keys), self._softmax_dtype())
         if padding_mask is not None:
             scores = scores + ops.cast(attention_bias(padding_mask), scores.dtype)
@@ -108,18 +109,22 @@ class SelfAttention(keras.layers.Layer):
         probabilities = self.attention_probabilities(inputs, padding_mask)
         probabilities = ops.cast(probabilities, self.compute_dtype)
         probabilities = self.dropout(probabilities, training=training)
-        values = self._split(self.value(inputs), (0, 2, 1, 3))
+        values = self._split(self.value(inputs), ops.shape(inputs), (0, 2, 1, 3))
         mixed = ops.transpose(ops.matmul(probabilities, values), (0, 2, 1, 3))
         return self.output_dense(ops.reshape(mixed, ops.shape(inputs)))
 
     def _softmax_dtype(self) -> str:
         return "float64" if self.compute_dtype == "float64" else "float32"
 
-    def _split(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Splits (B, T, H) into heads (B, T, N, D), then transposes by `axes`."""
-        batch, tokens = ops.shape(x)[0], ops.shape(x)[1]
+    def _split(self, x: Any, shape: Any, axes: tuple[int, ...]) -> Any:
+        """Splits (B, T, H) into heads (B, T, N, D), then transposes by `axes`.
+
+        `shape` is that of the layer's inputs, not of `x`: the converter to ONNX drops
+        the addition of a bias that is all zero, merges the reshape within a dense
+        layer with this one, and would then read B and T from a flattened matrix.
+        """
         head_dim = self.hidden_dim // self.num_heads
-        heads = ops.reshape(x, (batch, tokens, self.num_heads, head_dim))
+        heads = ops.reshape(x, (shape[0], shape[1], self.num_heads, head_dim))
         return ops.transpose(heads, axes)
 
     def compute_output_shape(
