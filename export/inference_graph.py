@@ -88,7 +88,9 @@ class InferenceGraph(tf.Module):
             TOKENS: self._tokens,
             CLASSIFY: self._classify,
         }
-        table = saved_model_signatures(self._task.num_classes, self._task.pairs)
+        table = saved_model_signatures(
+            self._task.num_classes, self._task.pairs, self._task.regression
+        )
         return {
             name: tf.function(functions[name], autograph=False).get_concrete_function(
                 *(_spec(tensor) for tensor in signature.inputs)
@@ -116,6 +118,8 @@ class InferenceGraph(tf.Module):
         feature = tf.io.FixedLenFeature([], tf.string)
         parsed = tf.io.parse_example(inputs, dict.fromkeys(names, feature))
         scores = self._text_scores([parsed[name] for name in names])
+        if self._task.regression:
+            return {"scores": scores}
         labels = tf.constant(self._task.labels)[tf.newaxis]
         return {
             "classes": tf.tile(labels, [tf.shape(scores)[0], 1]),
@@ -153,7 +157,9 @@ class InferenceGraph(tf.Module):
         return self._traced.value(*packed)
 
     def _answer(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Adds to scores (B, C) the name of the highest, string (B,)."""
+        """Adds to a classifier's scores (B, C) the name of the highest, string (B,)."""
+        if self._task.regression:
+            return {"scores": scores}
         labels = tf.constant(self._task.labels)
         return {
             "scores": scores,

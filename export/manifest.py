@@ -14,6 +14,7 @@ import numpy as np
 from command_line import CommandError
 from export.parity import Comparison
 from export.task import Task
+from lvbert_tf.cost import Dimensions, model_flops
 
 MANIFEST_FILE = "manifest.json"
 FORMAT_VERSION = 1
@@ -63,12 +64,29 @@ def describe_artefact(
             "kernel_size": backbone.kernel_size,
             "mask_convolution": backbone.mask_convolution,
             "parameters": int(classifier.count_params()),
+            "flops": encoder_flops(backbone, task.sequence_length),
             "weights_sha256": weights_sha256(classifier.weights),
             "vocabulary_sha256": classifier.preprocessor.tokenizer.vocabulary_sha256,
         },
         "measured": measured(comparison),
         "versions": versions(),
     }
+
+
+def encoder_flops(backbone: Any, sequence_length: int) -> dict[str, Any]:
+    """Returns the FLOPs of a forward pass over one sequence, and its length."""
+    dimensions = Dimensions(
+        embedding_dim=backbone.embedding_dim,
+        hidden_dim=backbone.hidden_dim,
+        intermediate_dim=backbone.intermediate_dim,
+        num_heads=backbone.num_heads,
+        vocabulary_size=backbone.vocabulary_size,
+        kernel_size=backbone.kernel_size,
+        max_sequence_length=backbone.max_sequence_length,
+        num_segments=backbone.num_segments,
+    )
+    flops = model_flops(backbone.architecture, dimensions, sequence_length)
+    return {"forward": float(flops), "sequence_length": sequence_length}
 
 
 def measured(comparison: Comparison) -> dict[str, Any]:
@@ -87,6 +105,29 @@ def weights_sha256(weights: Iterable[Any]) -> str:
         digest.update(weight.path.encode("utf-8"))
         digest.update(np.ascontiguousarray(weight.numpy()).tobytes())
     return digest.hexdigest()
+
+
+def other_model(manifest: Mapping[str, Any], classifier: Any) -> list[str]:
+    """Returns which hashes in a manifest are not the model's own, a sentence each.
+
+    Raises:
+        ManifestError: if the manifest has no such hashes.
+    """
+    own = {
+        "weights_sha256": weights_sha256(classifier.weights),
+        "vocabulary_sha256": classifier.preprocessor.tokenizer.vocabulary_sha256,
+    }
+    stored = manifest.get("model")
+    if not isinstance(stored, dict) or not own.keys() <= stored.keys():
+        raise ManifestError(
+            f"{MANIFEST_FILE}: model: expected {' and '.join(own)}. Received: {stored}"
+        )
+    return [
+        f"made from another model: {name}: the model has {value}, the artefact's "
+        f"manifest {stored[name]}"
+        for name, value in own.items()
+        if stored[name] != value
+    ]
 
 
 def versions() -> dict[str, str]:

@@ -44,8 +44,12 @@ def load_classifier(directory: str | Path) -> Any:
 
 def trained_on_pairs(directory: str | Path) -> bool:
     """Whether ``training.json`` in a model directory says ``"pairs": true``."""
-    provenance = _read(Path(directory) / "training.json")
-    return provenance.get("pairs") is True
+    return read_provenance(directory).get("pairs") is True
+
+
+def read_provenance(directory: str | Path) -> dict[str, Any]:
+    """Returns what ``training.json`` in a model directory says, {} without one."""
+    return _read(Path(directory) / "training.json")
 
 
 def _class_in(path: Path) -> str | None:

@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,13 @@ from command_line import CommandError, UsageError
 from export.manifest import (
     describe_artefact,
     file_entries,
+    other_model,
     read_manifest,
     versions,
     write_manifest,
 )
+from export.model_card import write_model_card
+from export.noise import measured_tolerance
 from export.parity import (
     ONNX_TOLERANCE,
     Comparison,
@@ -29,6 +32,7 @@ from export.parity import (
 from export.publication import published
 from export.signatures import TOKEN_INPUTS, Signature, onnx_signature
 from export.task import Task, describe_task
+from export.vocabulary_cases import vocabulary_cases
 
 MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
@@ -48,7 +52,8 @@ def export_onnx(
     opset: int = NEWEST_OPSET,
     *,
     pairs: bool = False,
-    tolerance: float = ONNX_TOLERANCE,
+    tolerance: float | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Writes an ONNX artefact, after comparing it with Keras.
 
@@ -57,7 +62,9 @@ def export_onnx(
         output: the new directory.
         opset: version of ONNX's operator set.
         pairs: whether the classifier takes pairs of texts.
-        tolerance: largest difference of scores from Keras's.
+        tolerance: largest difference of scores from Keras's; None measures the
+            model's rounding noise.
+        provenance: content of the model directory's ``training.json``, for the card.
 
     Returns:
         What the command prints: ``path``, ``inputs``, ``outputs``, ``opset``,
@@ -90,26 +97,25 @@ def export_onnx(
         comparison = compare_onnx(folder / MODEL_FILE, classifier, task, tolerance)
         comparison.verify()
         files = file_entries(folder, FILES)
-        write_manifest(
-            folder,
-            describe_artefact(
-                classifier,
-                task,
-                comparison,
-                kind="onnx",
-                files=files,
-                opset=opset,
-                longest_input=task.longest_input,
-                **signature.as_json(),
-            ),
+        manifest = describe_artefact(
+            classifier,
+            task,
+            comparison,
+            kind="onnx",
+            files=files,
+            opset=opset,
+            longest_input=task.longest_input,
+            **signature.as_json(),
         )
+        write_manifest(folder, manifest)
+        write_model_card(folder, manifest, provenance or {})
     return {
         "path": str(final),
         **signature.as_json(),
         "opset": opset,
         "bytes": files[MODEL_FILE]["bytes"],
         "max_abs_difference": comparison.max_abs_difference,
-        "tolerance": tolerance,
+        "tolerance": comparison.tolerance,
     }
 
 
@@ -198,9 +204,9 @@ def _name_axes(model: Any, signature: Signature) -> None:
 
 
 def compare_onnx(
-    model_file: Path, classifier: Any, task: Task, tolerance: float
+    model_file: Path, classifier: Any, task: Task, tolerance: float | None
 ) -> Comparison:
-    """Compares an ONNX graph with Keras over several shapes, some rows padded.
+    """Compares an ONNX graph with Keras over several shapes, and every id.
 
     Raises:
         ParityError: if they cannot be compared. Whether scores differ too much,
@@ -208,8 +214,11 @@ def compare_onnx(
         CommandError: if onnxruntime can't load it.
     """
     run = onnx_scores(model_file)
+    cases = token_cases(classifier, task)
+    if tolerance is None:
+        tolerance = measured_tolerance(classifier, task, cases, ONNX_TOLERANCE)
     comparison = Comparison(tolerance)
-    for case in token_cases(classifier, task):
+    for case in (*cases, *vocabulary_cases(classifier, task)):
         comparison.add(case, run(case.inputs))
     return comparison
 
@@ -269,14 +278,14 @@ def compare_tokenizer(tokenizer_file: Path, classifier: Any, task: Task) -> None
 
 
 def check_onnx(
-    directory: Path, classifier: Any, tolerance: float = ONNX_TOLERANCE
+    directory: Path, classifier: Any, tolerance: float | None = None
 ) -> Comparison:
     """Compares a stored artefact with Keras, its checksums first.
 
     Args:
         directory: what `export_onnx` wrote.
         classifier: the model.
-        tolerance: largest difference of scores.
+        tolerance: largest difference of scores; None measures the model's noise.
 
     Raises:
         CommandError: if a file is missing or altered, labels or token ids differ, or
@@ -291,4 +300,6 @@ def check_onnx(
             f"Received: {labels}"
         )
     compare_tokenizer(directory / TOKENIZER_FILE, classifier, task)
-    return compare_onnx(directory / MODEL_FILE, classifier, task, tolerance)
+    comparison = compare_onnx(directory / MODEL_FILE, classifier, task, tolerance)
+    comparison.other_model = other_model(manifest, classifier)
+    return comparison

@@ -1,7 +1,7 @@
 """Exports a classifier as a version that TensorFlow Serving loads."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from export.manifest import (
     MANIFEST_FILE,
     describe_artefact,
     file_entries,
+    other_model,
     read_manifest,
     write_manifest,
 )
+from export.model_card import write_model_card
+from export.noise import measured_tolerance
 from export.parity import (
     SAVED_MODEL_TOLERANCE,
     Case,
@@ -35,6 +38,7 @@ from export.signatures import (
     saved_model_signatures,
 )
 from export.task import Task, describe_task
+from export.vocabulary_cases import vocabulary_cases
 from export.warm_up import stubs_installed, write_warm_up
 
 WARM_UP_BATCH_SIZES = (1, 8, 32)
@@ -52,7 +56,8 @@ def export_saved_model(
     warm_up: bool | None = None,
     warm_up_batch_sizes: Sequence[int] = WARM_UP_BATCH_SIZES,
     allowed_ops: Collection[str] = (),
-    tolerance: float = SAVED_MODEL_TOLERANCE,
+    tolerance: float | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Writes ``BASE/VERSION``, after comparing it with Keras.
 
@@ -66,7 +71,9 @@ def export_saved_model(
             needs are installed.
         warm_up_batch_sizes: rows of the warm-up requests.
         allowed_ops: operations to allow besides those in `export.graph_ops`.
-        tolerance: largest difference of scores from Keras's.
+        tolerance: largest difference of scores from Keras's; None measures the
+            model's rounding noise.
+        provenance: content of the model directory's ``training.json``, for the card.
 
     Returns:
         What the command prints: ``path``, ``version``, ``signatures``, ``ops``,
@@ -81,7 +88,7 @@ def export_saved_model(
     base = Path(base)
     task = describe_task(classifier, pairs)
     final = version_directory(base, version)
-    table = saved_model_signatures(task.num_classes, pairs)
+    table = saved_model_signatures(task.num_classes, pairs, task.regression)
     with published(final) as folder:
         graph = InferenceGraph(classifier, task)
         tf.saved_model.save(graph, str(folder), signatures=graph.signatures())
@@ -108,18 +115,17 @@ def export_saved_model(
         )
         extra = folder / EXTRA
         extra.mkdir(exist_ok=True)
-        write_manifest(
-            extra,
-            describe_artefact(
-                classifier,
-                task,
-                comparison,
-                kind="saved_model",
-                files=file_entries(folder, files),
-                ops=names,
-                minimum_tf_serving=minimum,
-            ),
+        manifest = describe_artefact(
+            classifier,
+            task,
+            comparison,
+            kind="saved_model",
+            files=file_entries(folder, files),
+            ops=names,
+            minimum_tf_serving=minimum,
         )
+        write_manifest(extra, manifest)
+        write_model_card(extra, manifest, provenance or {})
     return {
         "path": str(final),
         "version": int(final.name),
@@ -133,7 +139,7 @@ def export_saved_model(
 
 
 def compare_saved_model(
-    session: SavedModelSession, classifier: Any, task: Task, tolerance: float
+    session: SavedModelSession, classifier: Any, task: Task, tolerance: float | None
 ) -> Comparison:
     """Compares all signatures of a loaded version with Keras.
 
@@ -141,41 +147,52 @@ def compare_saved_model(
         ParityError: if they cannot be compared, or labels are wrong. Whether scores
             differ too much, `Comparison.verify` says.
     """
+    cases = token_cases(classifier, task)
+    if tolerance is None:
+        tolerance = measured_tolerance(classifier, task, cases, SAVED_MODEL_TOLERANCE)
     comparison = Comparison(tolerance)
-    for case in token_cases(classifier, task):
+    for case in (*cases, *vocabulary_cases(classifier, task)):
         outputs = session.run(TOKENS, case.inputs)
         comparison.add(case, outputs["scores"])
-        check_labels(case, outputs["scores"], outputs["label"], task)
+        if not task.regression:
+            check_labels(case, outputs["scores"], outputs["label"], task)
     for case in text_cases(classifier, task):
         outputs = session.run(SERVING_DEFAULT, case.inputs)
         comparison.add(case, outputs["scores"])
-        check_labels(case, outputs["scores"], outputs["label"], task)
+        if not task.regression:
+            check_labels(case, outputs["scores"], outputs["label"], task)
         examples = Case(f"{case.name} as examples", _examples(case), case.scores)
         comparison.add(examples, session.run(CLASSIFY, examples.inputs)["scores"])
     return comparison
 
 
 def check_saved_model(
-    folder: Path, classifier: Any, tolerance: float = SAVED_MODEL_TOLERANCE
+    folder: Path, classifier: Any, tolerance: float | None = None
 ) -> Comparison:
     """Compares a stored version with Keras, its checksums first.
 
     Args:
         folder: a version's folder.
         classifier: the model.
-        tolerance: largest difference of scores.
+        tolerance: largest difference of scores; None measures the model's noise.
 
     Raises:
         CommandError: if a file was altered, a signature is not as in the table, or the
             outputs cannot be compared.
     """
+    others: list[str] | None = None
     if (folder / EXTRA / MANIFEST_FILE).exists():
-        read_manifest(folder / EXTRA, files_below=folder)
+        manifest = read_manifest(folder / EXTRA, files_below=folder)
+        others = other_model(manifest, classifier)
     with SavedModelSession(folder) as session:
         pairs = TEXT_INPUTS[1] in session.input_names(SERVING_DEFAULT)
         task = describe_task(classifier, pairs)
-        session.check_signatures(saved_model_signatures(task.num_classes, pairs))
-        return compare_saved_model(session, classifier, task, tolerance)
+        session.check_signatures(
+            saved_model_signatures(task.num_classes, pairs, task.regression)
+        )
+        comparison = compare_saved_model(session, classifier, task, tolerance)
+    comparison.other_model = others
+    return comparison
 
 
 def _examples(case: Case) -> dict[str, Any]:

@@ -59,15 +59,20 @@ class Signature:
         }
 
 
-def saved_model_signatures(num_classes: int, pairs: bool) -> Mapping[str, Signature]:
+def saved_model_signatures(
+    num_classes: int, pairs: bool, regression: bool = False
+) -> Mapping[str, Signature]:
     """Returns the signatures of the SavedModel by name.
 
     Args:
         num_classes: outputs C of the classifier.
         pairs: whether it takes two texts.
+        regression: whether the output is a value, which has no label.
     """
     scores = Tensor("scores", "float32", (BATCH, num_classes))
-    answer = (scores, Tensor("label", "string", (BATCH,)))
+    label = Tensor("label", "string", (BATCH,))
+    classes = Tensor("classes", "string", (BATCH, num_classes))
+    answer = (scores,) if regression else (scores, label)
     texts = TEXT_INPUTS if pairs else TEXT_INPUTS[:1]
     return {
         SERVING_DEFAULT: Signature(
@@ -80,7 +85,7 @@ def saved_model_signatures(num_classes: int, pairs: bool) -> Mapping[str, Signat
         # TensorFlow Serving's Classify wants exactly these names.
         CLASSIFY: Signature(
             (Tensor("inputs", "string", (BATCH,)),),
-            (Tensor("classes", "string", (BATCH, num_classes)), scores),
+            (scores,) if regression else (classes, scores),
         ),
     }
 

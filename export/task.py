@@ -14,7 +14,7 @@ class Task:
     """What a classifier does, and within which limits.
 
     Attributes:
-        labels: a name for each of the C outputs.
+        labels: a name for each of the C classes; none for a regression.
         regression: whether the output is a number instead of classes.
         logits: whether the Keras model gives logits, of which the export makes
             probabilities by softmax.
@@ -42,7 +42,7 @@ class Task:
     @property
     def num_classes(self) -> int:
         """Number of outputs C."""
-        return len(self.labels)
+        return 1 if self.regression else len(self.labels)
 
     @property
     def longest_input(self) -> int:
@@ -91,9 +91,8 @@ def describe_task(classifier: Any, pairs: bool) -> Task:
             "a pair task needs num_segments of at least 2. "
             f"Received: num_segments={backbone.num_segments}"
         )
-    labels = classifier.labels or map(str, range(classifier.num_classes))
     return Task(
-        labels=tuple(labels),
+        labels=() if classifier.regression else _labels(classifier),
         regression=classifier.regression,
         logits=not classifier.regression and activation == "linear",
         pairs=pairs,
@@ -106,3 +105,29 @@ def describe_task(classifier: Any, pairs: bool) -> Task:
         fixed_length=not backbone.mask_convolution
         and bool(set(backbone.architecture) - {"s", "f"}),
     )
+
+
+def _labels(classifier: Any) -> tuple[str, ...]:
+    """Returns a name for each class, its index where the classifier has none.
+
+    Raises:
+        UsageError: if a label is no text, is blank, or names two classes: an answer
+            would not say which class it means.
+    """
+    if classifier.labels is None:
+        return tuple(map(str, range(classifier.num_classes)))
+    labels = tuple(classifier.labels)
+    seen: dict[str, int] = {}
+    for index, label in enumerate(labels):
+        if not isinstance(label, str) or not label.strip():
+            raise UsageError(
+                f"the classifier's labels: expected a name for class {index}. "
+                f"Received: {label!r}"
+            )
+        if label in seen:
+            raise UsageError(
+                f"the classifier's labels: expected another name for class {index} "
+                f"than for class {seen[label]}. Received: {label!r} for both"
+            )
+        seen[label] = index
+    return labels

@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tolerance",
         type=tolerance_value,
         metavar="X",
-        help="largest difference of scores from Keras (default 1e-4)",
+        help="largest difference of scores from Keras (default: by the model's own "
+        "rounding noise, at most 1e-4)",
     )
 
 
@@ -40,10 +41,10 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.raw_text:
         raise UsageError(
             "--raw-text: ONNX has no operators for this tokenizer. Expected an export "
-            "without it, whose tokenizer.json and serving/onnx_runtime.py turn raw "
+            "without it: lvbert-runtime (serving/onnx_runtime.py) turns raw "
             "text into scores"
         )
-    from export.model_directory import load_classifier
+    from export.model_directory import load_classifier, read_provenance
 
     classifier = load_classifier(arguments.model)
     from export.onnx_graph import export_onnx
@@ -54,5 +55,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         arguments.output,
         arguments.opset,
         pairs=pairs(arguments),
+        provenance=read_provenance(arguments.model),
         **options,
     )

@@ -54,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tolerance",
         type=tolerance_value,
         metavar="X",
-        help="largest difference of scores from Keras (default 1e-5)",
+        help="largest difference of scores from Keras (default: by the model's own "
+        "rounding noise, at most 1e-5)",
     )
 
 
@@ -62,7 +63,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Exports and returns the result."""
     from pathlib import Path
 
-    from export.model_directory import load_classifier
+    from export.model_directory import load_classifier, read_provenance
     from export.publication import version_directory
 
     # What is wrong with the arguments shall not take a minute to say.
@@ -82,6 +83,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         arguments.output,
         arguments.version,
         pairs=pairs(arguments),
+        provenance=read_provenance(arguments.model),
         model_name=arguments.model_name,
         warm_up=arguments.warm_up,
         allowed_ops=arguments.allow_op,

@@ -4,9 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.export.models import Artefacts, make_classifier, perturb, run
+from export.manifest import weights_sha256
+from export.vocabulary_cases import EVERY_ID
+from tests.export.models import VOCABULARY, Artefacts, make_classifier, perturb, run
 
 pytestmark = pytest.mark.export
 
@@ -43,7 +46,67 @@ def test_perturbed_weights_fail_with_difference_and_tolerance(
         *("check", "--model", tmp_path / "perturbed", "--artefact", path),
         *("--tolerance", "1"),
     )
-    assert loose.status == 0
+    # A tolerance excuses a difference, not another model.
+    assert loose.status == 1
+    assert loose.output is not None
+    assert loose.output["max_abs_difference"] < loose.output["tolerance"]
+    assert loose.output["same_model"] is False
+    assert "made from another model: weights_sha256" in loose.errors
+
+
+@pytest.mark.parametrize("kind", ["saved_model", "onnx"])
+def test_rows_that_few_texts_show_are_read(
+    artefacts: Artefacts, tmp_path: Path, kind: str
+) -> None:
+    """One row of the word table shifted, and the manifest says nothing of it."""
+    classifier = make_classifier()
+    table = next(w for w in classifier.weights if w.shape[0] == len(VOCABULARY))
+    values = table.numpy()
+    # One column: a shift of all is lost in the embeddings' normalisation.
+    values[-1, 0] += 2.0
+    table.assign(values)
+    classifier.save_to_preset(str(tmp_path / "shifted"))
+    original = artefacts.onnx() if kind == "onnx" else artefacts.saved_model() / "1"
+    shutil.copytree(original, tmp_path / "artefact")
+    extra = tmp_path / "artefact" / ("" if kind == "onnx" else "assets.extra")
+    manifest = json.loads((extra / "manifest.json").read_text())
+    manifest["model"]["weights_sha256"] = weights_sha256(classifier.weights)
+    (extra / "manifest.json").write_text(json.dumps(manifest))
+    result = run(
+        *("check", "--model", tmp_path / "shifted"),
+        *("--artefact", tmp_path / "artefact"),
+    )
+    assert result.status == 1
+    assert result.output is not None
+    assert result.output["same_model"] is True
+    assert result.output["cases"][EVERY_ID] > result.output["tolerance"]
+
+
+@pytest.mark.parametrize("kind", ["saved_model", "onnx"])
+def test_a_head_weight_off_by_a_thousandth_fails(
+    artefacts: Artefacts, tmp_path: Path, kind: str
+) -> None:
+    classifier = make_classifier()
+    bias = classifier.output_dense.bias
+    bias.assign(bias + np.array([1e-3, 0.0, 0.0], "float32"))
+    classifier.save_to_preset(str(tmp_path / "head"))
+    path = artefacts.onnx() if kind == "onnx" else artefacts.saved_model()
+    result = run("check", "--model", tmp_path / "head", "--artefact", path)
+    assert result.status == 1
+    assert "scores differ from Keras by up to" in result.errors
+    assert "weights_sha256" in result.errors
+
+
+def test_a_version_without_a_manifest_is_said_to_have_none(
+    artefacts: Artefacts, tmp_path: Path
+) -> None:
+    shutil.copytree(artefacts.saved_model() / "1", tmp_path / "1")
+    (tmp_path / "1" / "assets.extra" / "manifest.json").unlink()
+    result = run("check", "--model", artefacts.model(), "--artefact", tmp_path)
+    assert result.status == 0
+    assert result.output is not None
+    assert result.output["same_model"] is None
+    assert "no manifest, so that hashes were not compared" in result.errors
 
 
 def test_an_altered_saved_model_is_found(artefacts: Artefacts, tmp_path: Path) -> None:

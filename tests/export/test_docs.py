@@ -18,6 +18,8 @@ def test_every_example_runs_in_order(
     artefacts: Artefacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # As installed: the folder that the distribution is built from.
+    monkeypatch.syspath_prepend(REPOSITORY / "serving")
     shutil.copytree(artefacts.model(), tmp_path / "runs" / "reviews" / "model")
     labels = [
         answer["label"] for answer in OnnxClassifier(artefacts.onnx()).predict(TEXTS)

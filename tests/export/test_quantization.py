@@ -77,7 +77,8 @@ def test_smaller_and_nearly_the_same(
     )
     assert result.output["bytes_after"] == (output / "model.onnx").stat().st_size
     assert {path.name for path in output.iterdir()} == {
-        *("model.onnx", "tokenizer.json", "labels.json", "manifest.json")
+        *("model.onnx", "tokenizer.json", "labels.json", "manifest.json"),
+        "model_card.md",
     }
     stored = read_manifest(output)["quantization"]
     assert stored["metric_after"] == result.output["metric_after"]

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,13 @@ def test_pairs_are_cut_longest_first_as_by_keras(artefacts: Artefacts) -> None:
     answers = predictor.predict(texts, pairs)
     np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
     assert predictor.regression
-    assert {answer["label"] for answer in answers} == {"0"}
+    # A value has no label.
+    assert predictor.labels == []
+    assert {tuple(answer) for answer in answers} == {("scores", "truncated")}
+    # [CLS] first [SEP] second [SEP] leave three tokens less.
+    assert [answer["truncated"] for answer in answers] == [
+        first + second > SEQUENCE_LENGTH - 3 for first, second in lengths
+    ]
 
 
 @given(
@@ -198,6 +205,31 @@ def test_wrong_texts_are_named(artefacts: Artefacts, predictor: OnnxClassifier) 
         two.predict(["a", "b"], ["c"])
 
 
+def test_one_text_and_whether_it_was_cut(
+    artefacts: Artefacts, predictor: OnnxClassifier
+) -> None:
+    fits = " ".join(["."] * (SEQUENCE_LENGTH - 2))
+    answers = predictor.predict(["", fits, fits + " ."])
+    assert [answer["truncated"] for answer in answers] == [False, False, True]
+    one = predictor.predict_one(fits + " .")
+    assert one["truncated"] is True
+    np.testing.assert_allclose(one["scores"], answers[2]["scores"], atol=1e-6)
+    two = OnnxClassifier(artefacts.onnx("pairs"))
+    assert two.predict_one("a", "b")["truncated"] is False
+    with pytest.raises(InputError, match="pairs: expected the second texts"):
+        two.predict_one("a")
+
+
+def test_threads_share_one_predictor(predictor: OnnxClassifier) -> None:
+    texts = [text * (1 + i % 3) for i, text in enumerate([*TEXTS] * 8)]
+    expected = [predictor.predict_one(text) for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(predictor.predict_one, texts))
+    for answer, alone in zip(answers, expected, strict=True):
+        assert answer["label"] == alone["label"]
+        np.testing.assert_allclose(answer["scores"], alone["scores"], atol=1e-6)
+
+
 def test_lone_surrogates_are_dropped(predictor: OnnxClassifier) -> None:
     odd, plain = predictor.predict(["good \ud800movie", "good movie"])
     np.testing.assert_allclose(odd["scores"], plain["scores"], atol=1e-6)
@@ -228,7 +260,7 @@ def test_a_manifest_that_is_none(artefacts: Artefacts, tmp_path: Path) -> None:
         ({"kind": "saved_model"}, "expected an ONNX manifest"),
         ({"format_version": 2}, "format_version 1"),
         ({"files": {}}, r"expected a checksum of model\.onnx"),
-        ({"task": {}}, "expected the field 'labels'"),
+        ({"task": {}}, "expected the field 'pairs'"),
     ):
         (copy / "manifest.json").write_text(json.dumps(manifest | change))
         with pytest.raises(ArtefactError, match=message):
