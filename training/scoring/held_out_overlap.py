@@ -35,6 +35,9 @@ COMMON = 5
 """A window in so many places of the training set (or in two held-out documents) is a
 licence, a greeting, a heading: it doesn't tell documents apart."""
 
+OWN = 0.25
+"""Share of a document's windows that must be no common text for it to be compared."""
+
 MOST_EXAMPLES = 50_000
 """Held-out examples that are looked at; they are in random order."""
 
@@ -131,7 +134,9 @@ def count_shared(
     own = ((holders == 1) & (places < COMMON))[inverse]
     present = (places > 0)[inverse]
     _, number = np.unique(pairs[1], return_inverse=True)
+    # A document of which hardly anything is its own can't be told from others.
     windows = np.bincount(number[own], minlength=documents)
+    windows[windows < OWN * np.bincount(number, minlength=documents)] = 0
     matches = np.bincount(number[own & present], minlength=documents)
     shared = (windows > 0) & (matches >= TRAINED_ON * windows)
     return int(shared.sum()), int((windows > 0).sum()), documents

@@ -58,17 +58,6 @@ def _shards(folder: Path, sizes: list[int]) -> tuple[NumberedShard, ...]:
     return tuple(shards)
 
 
-def test_seeds_begin_with_every_shard_and_record_alike(tmp_path: Path) -> None:
-    """The stream itself: the first record over many seeds, and every place resumes."""
-    shards = _shards(tmp_path, [3, 3, 3, 3])
-    first = Counter()
-    for seed in range(300):
-        (record,) = shuffled_records(shards, seed, 0).take(1).as_numpy_iterator()
-        first[record] += 1
-    assert len(first) == 12
-    assert stats.chisquare(list(first.values())).pvalue > 1e-4
-
-
 @pytest.mark.parametrize("sizes", [[1], [5], [4, 1, 0, 7]])
 def test_every_position_goes_on_as_the_whole_stream(
     tmp_path: Path, sizes: list[int]
