@@ -21,15 +21,15 @@ from training.data.manifest import DataManifest
 from training.data.verification import ensure_verified
 
 MAX_WINDOW = 24
-"""Tokens that must be the same in a row to count as shared text; about half an example
-where examples are short: any cut of a text leaves so many together in most places."""
+"""Tokens that must be the same in a row to count as shared text; about a third of an
+example where examples are short: any cut of a text leaves so many together."""
 
 MAX_SHARE = 0.01
 """Share of the held-out documents that may be in the training set by chance."""
 
 TRAINED_ON = 0.25
 """Share of a document's windows that must be found. Of a document that was trained on,
-cut at other places, more than half are found; of another one, its quotations."""
+cut at other places, about half are found or more; of another one, its quotations."""
 
 COMMON = 5
 """A window in so many places of the training set (or in two held-out documents) is a
@@ -41,6 +41,10 @@ OWN = 0.25
 MOST_EXAMPLES = 50_000
 """Held-out examples that are looked at; they are in random order."""
 
+SHORT_WINDOW = 5
+"""The same for documents shorter than two windows: one cut may take all longer runs."""
+
+_SHORT = np.uint64(0x5348)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _READ_AT_ONCE = 4096
 
@@ -98,8 +102,8 @@ def check_held_out(data_dir: str, trained_on: str, identity: dict[str, str]) -> 
 def window_length(held_out: DataManifest, training: DataManifest) -> int:
     """Returns how many tokens in a row are compared."""
     shorter = min(held_out.sequence_length, training.sequence_length)
-    # Without the special tokens, half of it, and a little more
-    return max(2, min(MAX_WINDOW, (shorter - 3) // 2 + 1))
+    # Of the text, a third: two cuts in the middle of it leave half, window by window
+    return max(2, min(MAX_WINDOW, (shorter - 3) // 3 + 1))
 
 
 def count_shared(
@@ -127,7 +131,7 @@ def count_shared(
     for tokens, lengths, _ in _examples(training, "train"):
         if not len(wanted):
             break
-        found, _ = text_hashes(tokens, lengths, window)
+        found, _, _ = text_hashes(tokens, lengths, window)
         where = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
         where = where[wanted[where] == found]
         places += np.bincount(where, minlength=len(wanted))
@@ -144,10 +148,11 @@ def count_shared(
 
 def text_hashes(
     tokens: NDArray[np.int64], lengths: NDArray[np.int64], window: int
-) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Returns a hash of every window that lies within an example, and whose it is.
+) -> tuple[NDArray[np.uint64], NDArray[np.intp], int]:
+    """Returns hashes of the windows within examples, their examples, how many are long.
 
-    A shorter example is one window as a whole.
+    First come those of `window` tokens, then those of `SHORT_WINDOW`; a text that is
+    shorter still is one of the latter as a whole.
 
     Args:
         tokens: int64 (N,), the examples' texts, one behind the other.
@@ -156,17 +161,25 @@ def text_hashes(
     """
     ends = np.cumsum(lengths)
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    starts = np.flatnonzero(np.arange(len(tokens)) + window <= ends[owners])
-    hashes = window_hashes(tokens, window)[starts]
-    short = np.flatnonzero((lengths < window) & (lengths > 0))
-    offsets = np.arange(window)
+    left = ends[owners] - np.arange(len(tokens))
+    starts = np.flatnonzero(left >= window)
+    small = min(window, SHORT_WINDOW)
+    short_starts = np.flatnonzero(left >= small)
+    short = np.flatnonzero((lengths < small) & (lengths > 0))
+    offsets = np.arange(small)
     inside = offsets < lengths[short, np.newaxis]
     places = (ends - lengths)[short, np.newaxis] + offsets
     padded = np.where(inside, tokens[np.where(inside, places, 0)], -1)
-    whole = window_hashes(padded.ravel(), window)[::window]
     return (
-        np.concatenate([hashes, whole]),
-        np.concatenate([owners[starts], short]),
+        np.concatenate(
+            [
+                window_hashes(tokens, window)[starts],
+                window_hashes(tokens, small)[short_starts] ^ _SHORT,
+                window_hashes(padded.ravel(), small)[::small] ^ _SHORT,
+            ]
+        ),
+        np.concatenate([owners[starts], owners[short_starts], short]),
+        len(starts),
     )
 
 
@@ -185,20 +198,30 @@ def _held_out_windows(
     manifest: DataManifest, window: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Returns for each window of the held-out split its document and its hash."""
-    owners, hashes, seen = [], [], 0
+    owners, hashes, long_ones, sizes, seen = [], [], [], [], 0
     for tokens, lengths, documents in _examples(manifest, "held_out"):
-        found, examples = text_hashes(tokens, lengths, window)
+        found, examples, long = text_hashes(tokens, lengths, window)
         numbers = np.arange(seen, seen + len(lengths))
         # Odd numbers for unknown documents; a known one has an even number
-        ids = np.where(documents < 0, 2 * numbers + 1, 2 * documents)
-        owners.append(ids.astype(np.uint64)[examples])
+        ids = np.where(documents < 0, 2 * numbers + 1, 2 * documents).astype(np.uint64)
+        owners.append(ids[examples])
         hashes.append(found)
+        long_ones.append(np.arange(len(found)) < long)
+        sizes.append((ids, lengths))
         seen += len(lengths)
         if seen >= MOST_EXAMPLES:
             break
     if not owners:
         return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-    return np.concatenate(owners), np.concatenate(hashes)
+    known, inverse = np.unique(
+        np.concatenate([ids for ids, _ in sizes]), return_inverse=True
+    )
+    tokens_of = np.bincount(inverse, np.concatenate([one for _, one in sizes]))
+    owner = np.concatenate(owners)
+    # Short documents have few long windows or none, and one cut may take all of them.
+    is_long = tokens_of[np.searchsorted(known, owner)] >= 2 * window
+    kept = is_long == np.concatenate(long_ones)
+    return owner[kept], np.concatenate(hashes)[kept]
 
 
 def _examples(
