@@ -33,6 +33,12 @@ class TableLookup(keras.layers.Embedding):
         table = ops.reshape(self.embeddings, (self.input_dim, self.output_dim))
         return ops.cast(ops.take(table, inputs, axis=0), self.compute_dtype)
 
+    def quantize(
+        self, mode: Any = None, type_check: bool = True, config: Any = None
+    ) -> None:
+        """Quantises as the stock layer does, which refuses its subclasses."""
+        super().quantize(mode, type_check=False, config=config)
+
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
 class TokenEmbedding(TableLookup):
@@ -42,7 +48,9 @@ class TokenEmbedding(TableLookup):
     the integers of a quantised layer.
     """
 
-    def quantize(self, mode: Any = None, type_check: bool = True, **_: Any) -> None:
+    def quantize(
+        self, mode: Any = None, type_check: bool = True, config: Any = None
+    ) -> None:
         """Refuses, which tells Keras to leave this layer as it is."""
         raise NotImplementedError("`quantize` leaves the shared token table as it is.")
 
