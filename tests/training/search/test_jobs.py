@@ -13,27 +13,18 @@ from typing import Any
 import pytest
 
 from tests.paths import REPOSITORY
-from tests.training.search.test_stage import SMALL, command
-from tests.training.supernets import make_supernet_run
+from tests.training.search.conftest import RunSearch
+from tests.training.search.options import SMALL
 from training.search.log import read_log
-
-
-@pytest.fixture(scope="module")
-def supernet_run(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
-    return make_supernet_run(tmp_path_factory.mktemp("supernet"), tiny_data)
 
 
 def test_both_methods_and_two_seeds_in_one_command(
     tmp_path: Path,
-    supernet_run: Path,
-    tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    run_search: RunSearch,
 ) -> None:
     run_dir = tmp_path / "run"
-    where = (capsys, monkeypatch, supernet_run, tiny_data, run_dir)
     options = ("--method", "both", "--seeds", "2", "--seed", "3", "--population", "6")
-    status, result, errors = command(*where, *SMALL, *options)
+    status, result, errors = run_search(run_dir, *SMALL, *options)
     assert status == 0, errors
     kinds = [(one["method"], one["seed"]) for one in result["searches"]]
     assert kinds == [(m, s) for m in ("evolution", "random") for s in (3, 4)]
@@ -76,21 +67,17 @@ def test_both_methods_and_two_seeds_in_one_command(
     cached = (run_dir / "scores.jsonl").read_text().splitlines()
     names = [json.loads(line)["architecture"] for line in cached]
     assert len(names) == len(set(names)) < result["evaluations"]
-    assert command(*where, *SMALL, *options)[1] == result
+    assert run_search(run_dir, *SMALL, *options)[1] == result
 
 
 def test_racing_and_suggestions(
     tmp_path: Path,
-    supernet_run: Path,
-    tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    run_search: RunSearch,
 ) -> None:
-    where = (capsys, monkeypatch, supernet_run, tiny_data)
     options = ("--population", "20", "--iterations", "3", "--top-k", "2")
     small = (*options, "--batch-size", "16")
-    _, plain, _ = command(*where, tmp_path / "plain", *small)
-    status, raced, errors = command(*where, tmp_path / "raced", *small, "--racing")
+    _, plain, _ = run_search(tmp_path / "plain", *small)
+    status, raced, errors = run_search(tmp_path / "raced", *small, "--racing")
     assert status == 0, errors
     assert [one["architecture"] for one in raced["top"]] == [
         one["architecture"] for one in plain["top"]
@@ -100,8 +87,8 @@ def test_racing_and_suggestions(
     assert not (tmp_path / "raced" / "scores.jsonl").exists()
     log = read_log(tmp_path / "raced" / "search.jsonl")
     assert any(line.get("eliminated") for line in log)
-    status, _, errors = command(
-        *where, tmp_path / "x", "--racing", "--score-cache", str(tmp_path / "c")
+    status, _, errors = run_search(
+        tmp_path / "x", "--racing", "--score-cache", str(tmp_path / "c")
     )
     assert status == 2
     assert "--racing neither reads nor writes" in errors
@@ -109,10 +96,8 @@ def test_racing_and_suggestions(
 
 def test_suggestions(
     tmp_path: Path,
-    supernet_run: Path,
-    tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    run_search: RunSearch,
 ) -> None:
     monkeypatch.setattr("training.search.loop.SUGGEST_FROM", 20)
     # Not its best string, which in so small a space may have been scored already
@@ -121,10 +106,9 @@ def test_suggestions(
         "lvbert_tf.search.letter_model.LetterModel.best",
         lambda model, space: "".join(next(offered)),
     )
-    where = (capsys, monkeypatch, supernet_run, tiny_data, tmp_path / "run")
     options = ("--population", "20", "--iterations", "4", "--top-k", "2", "--suggest")
     sizes = ("--crossover", "2", "--mutation", "2")
-    status, result, errors = command(*where, *options, *sizes)
+    status, result, errors = run_search(tmp_path / "run", *options, *sizes)
     assert status == 0, errors
     origins = [one["origin"] for one in candidates(tmp_path / "run")]
     assert 1 <= origins.count("suggestion") <= 3
@@ -176,11 +160,9 @@ def test_two_devices_score_alike(
     tmp_path: Path,
     supernet_run: Path,
     tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    run_search: RunSearch,
 ) -> None:
-    where = (capsys, monkeypatch, supernet_run, tiny_data, tmp_path / "one")
-    command(*where, *SMALL, "--batch-size", "8")
+    run_search(tmp_path / "one", *SMALL, "--batch-size", "8")
     mirrored = ("--strategy", "mirrored", "--logical-cpus", "2", "--batch-size", "8")
     result = finish(start(supernet_run, tiny_data, tmp_path / "two", *SMALL, *mirrored))
     assert result["evaluations"] == 20
@@ -194,14 +176,12 @@ def test_two_processes_score_alike(
     tmp_path: Path,
     supernet_run: Path,
     tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
+    run_search: RunSearch,
 ) -> None:
     import socket
 
-    where = (capsys, monkeypatch, supernet_run, tiny_data, tmp_path / "one")
-    command(*where, *SMALL, *options, "--batch-size", "8")
+    run_search(tmp_path / "one", *SMALL, *options, "--batch-size", "8")
     ports = []
     for _ in range(2):
         with socket.socket() as probe:
