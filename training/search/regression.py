@@ -1,6 +1,6 @@
 """Explains scores by a ridge regression on letters by position and adjacent pairs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,16 @@ from numpy.typing import NDArray
 
 from lvbert_tf.search.letter_model import LetterModel
 
-FOLDS = 5
+FOLDS = 10
 LEAST_CANDIDATES = 20
 """Fewer scored candidates are not explained."""
+
+LEAST_TRAINING = 10
+"""With fewer candidates to learn from, a fold says nothing of R²."""
+
+NEAR_SHARE = 8
+"""Architectures that differ in at most 1 / `NEAR_SHARE` of their layers, or in one, are
+near-duplicates: a regression would know one from the other."""
 
 _ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _BOOTSTRAPS = 200
@@ -53,9 +60,10 @@ def explain(
 
     Returns:
         `candidates`, how many; `r2`, the coefficient of determination on candidates
-        that were left out, as a mean over folds of near-duplicates (`r2_folds`), of
-        which there are `groups`; `r2_interval`, its 95% interval by resampling the
-        candidates' predictions; `effects`, for each position and letter
+        that were left out together with their near-duplicates, as a mean over folds
+        (`r2_folds`); `r2_interval`, its 95% interval by resampling the candidates'
+        predictions; both are None, and `r2_undefined` tells why, where leaving
+        near-duplicates out leaves too little; `effects`, for each position and letter
         the fitness gained over the mean of the letters there (`gain`) with its 95%
         interval, a bootstrap over the candidates. Where nothing can be said
         `undefined` tells why.
@@ -68,22 +76,11 @@ def explain(
         }
     if float(np.ptp(values)) == 0.0:
         return {"candidates": len(values), "undefined": "all values are equal"}
-    groups = near_duplicates(candidates)
-    if len(set(groups)) < FOLDS:
-        return {
-            "candidates": len(values),
-            "groups": len(set(groups)),
-            "undefined": f"the candidates form fewer than {FOLDS} groups of near-"
-            "duplicates: none can be left out without leaving its like in",
-        }
-    from sklearn.model_selection import GroupKFold
-
     x = features(candidates, letters)
     predicted = np.zeros(len(values))
     base = np.zeros(len(values))
     folds = []
-    splits = GroupKFold(FOLDS, shuffle=True, random_state=seed)
-    for train, test in splits.split(x, groups=groups):
+    for train, test in without_near_duplicates(candidates, seed):
         folds.append(test)
         fold = _ridge()
         fold.fit(x[train], values[train], sample_weight=importance[train])
@@ -122,8 +119,14 @@ def explain(
         "r2": r2,
         "r2_interval": _interval(spread),
         "r2_folds": r2_folds,
-        "folds": FOLDS,
-        "groups": len(set(groups)),
+        **(
+            {}
+            if folds
+            else {
+                "r2_undefined": f"no fold of {FOLDS} leaves {LEAST_TRAINING} "
+                "candidates that are no near-duplicates of its own"
+            }
+        ),
         "effects": [
             {
                 "position": i + 1,
@@ -137,27 +140,30 @@ def explain(
     }
 
 
-def near_duplicates(candidates: Sequence[str]) -> list[int]:
-    """Returns a number for each candidate: equal ones are near-duplicates of a chain.
+def without_near_duplicates(
+    candidates: Sequence[str], seed: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields the candidates to learn from, and the fold to predict with that.
 
-    Two are near-duplicates if they differ in one layer. What a chain of such links
-    connects must not be divided among folds, or a fold is predicted from its copies.
+    A fold is never predicted from near-duplicates of its own candidates.
+
+    Args:
+        candidates: different architectures of L layers.
+        seed: of the division into folds.
+
+    Yields:
+        int64 indices (N,) and (M,). Folds with too little to learn from are left out.
     """
-    parent = list(range(len(candidates)))
-
-    def root(one: int) -> int:
-        while parent[one] != one:
-            parent[one] = parent[parent[one]]
-            one = parent[one]
-        return one
-
-    # Equal but for one layer: equal with that layer left out.
-    seen: dict[tuple[int, str], int] = {}
-    for number, candidate in enumerate(candidates):
-        for i in range(len(candidate)):
-            key = (i, candidate[:i] + candidate[i + 1 :])
-            parent[root(number)] = root(seen.setdefault(key, number))
-    return [root(number) for number in range(len(candidates))]
+    codes = np.array([list(candidate) for candidate in candidates])
+    radius = max(1, codes.shape[1] // NEAR_SHARE)
+    order = np.random.default_rng(seed).permutation(len(candidates))
+    for test in np.array_split(order, FOLDS):
+        differences = np.zeros((len(test), len(codes)), np.int64)
+        for layer in codes.T:  # one at a time: all would be (M, N, L)
+            differences += layer[test, np.newaxis] != layer
+        train = np.flatnonzero((differences > radius).all(axis=0))
+        if len(train) >= LEAST_TRAINING:
+            yield train, np.sort(test)
 
 
 def features(candidates: Sequence[str], letters: str) -> NDArray[np.float64]:
@@ -248,7 +254,9 @@ def _r2(
     return 1.0 - float(((values - predicted) ** 2).sum()) / deviation
 
 
-def _interval(values: Sequence[float | None]) -> list[float]:
+def _interval(values: Sequence[float | None]) -> list[float] | None:
     defined = [value for value in values if value is not None]
+    if not defined:
+        return None
     low, high = np.quantile(defined, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return [float(low), float(high)]
