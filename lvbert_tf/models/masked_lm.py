@@ -9,14 +9,8 @@ from keras_hub.models import MaskedLM
 
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
-from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.compilation import SavesCompilation
-from lvbert_tf.models.fresh_heads import (
-    check_is_no_supernet,
-    holds_head_of,
-    warn_of_fresh_weights,
-)
+from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
 from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
 from lvbert_tf.models.pretraining import (
@@ -31,15 +25,11 @@ from lvbert_tf.models.pretraining import (
     refuse_float16,
 )
 from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
-from lvbert_tf.models.text_classifier import (
-    check_sequence_length,
-    check_vocabulary_size,
-)
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
 @retraces()
-class LVBertMaskedLM(SavesCompilation, MaskedLM):
+class LVBertMaskedLM(EncoderTask, MaskedLM):
     """A backbone with the masked-language-modelling head.
 
     Args:
@@ -64,8 +54,7 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
     def __init__(
         self, backbone: LVBertBackbone, preprocessor: Any = None, **kwargs: Any
     ) -> None:
-        check_vocabulary_size(backbone, preprocessor)
-        check_sequence_length(backbone, preprocessor)
+        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -122,31 +111,6 @@ class LVBertMaskedLM(SavesCompilation, MaskedLM):
             result: dict[str, Any] = super().test_step(data)
             return result
         return masked_lm_totals(self._sums(data, training=False))
-
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model, after refusing ids that are no integers."""
-        check_ids_of(inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
-    @classmethod
-    def from_preset(
-        cls, preset: Any, load_weights: bool = True, **kwargs: Any
-    ) -> "LVBertMaskedLM":
-        """Returns the masked LM of a preset, or a new head on its backbone.
-
-        Warns:
-            UserWarning: naming the head's weights, if the preset holds none for it.
-
-        Raises:
-            ValueError: if the preset is a supernet.
-        """
-        check_is_no_supernet(preset)
-        task: LVBertMaskedLM = super().from_preset(
-            preset, load_weights=load_weights, **kwargs
-        )
-        if load_weights and not holds_head_of(preset, LVBertMaskedLM):
-            warn_of_fresh_weights(task, preset)
-        return task
 
     def fill(
         self, texts: Sequence[str], top_k: int = 5

@@ -8,27 +8,17 @@ import numpy as np
 from keras import ops
 from keras_hub.models import Task
 
-from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.compilation import SavesCompilation
-from lvbert_tf.models.fresh_heads import (
-    check_is_no_supernet,
-    holds_head_of,
-    warn_of_fresh_weights,
-)
+from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.span_decoding import Answer, best_answers
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
-from lvbert_tf.models.text_classifier import (
-    check_sequence_length,
-    check_vocabulary_size,
-)
 
 _TARGETS = ("start_positions", "end_positions", "unanswerable")
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertSpanPredictor(SavesCompilation, Task):
+class LVBertSpanPredictor(EncoderTask, Task):
     """A backbone with the official code's joint start and end head for SQuAD.
 
     Args:
@@ -69,8 +59,7 @@ class LVBertSpanPredictor(SavesCompilation, Task):
         unanswerable_weight: float = 0.5,
         **kwargs: Any,
     ) -> None:
-        check_vocabulary_size(backbone, preprocessor)
-        check_sequence_length(backbone, preprocessor)
+        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -192,31 +181,6 @@ class LVBertSpanPredictor(SavesCompilation, Task):
         for name, hit in hits.items():
             self.accuracies[name].update_state(hit, sample_weight=sample_weight)
         return {metric.name: metric.result() for metric in self.metrics}
-
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model, after refusing ids that are no integers."""
-        check_ids_of(inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
-    @classmethod
-    def from_preset(
-        cls, preset: Any, load_weights: bool = True, **kwargs: Any
-    ) -> "LVBertSpanPredictor":
-        """Returns the span predictor of a preset, or a new head on its backbone.
-
-        Warns:
-            UserWarning: naming the head's weights, if the preset holds none for it.
-
-        Raises:
-            ValueError: if the preset is a supernet.
-        """
-        check_is_no_supernet(preset)
-        task: LVBertSpanPredictor = super().from_preset(
-            preset, load_weights=load_weights, **kwargs
-        )
-        if load_weights and not holds_head_of(preset, LVBertSpanPredictor):
-            warn_of_fresh_weights(task, preset)
-        return task
 
     def answer(
         self,

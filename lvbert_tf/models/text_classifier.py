@@ -7,9 +7,8 @@ import keras
 from keras_hub.models import TextClassifier
 
 from lvbert_tf.layers.dropout import Dropout
-from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.compilation import SavesCompilation
+from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
@@ -21,7 +20,7 @@ from lvbert_tf.models.text_classifier_preprocessor import (
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertTextClassifier(SavesCompilation, TextClassifier):
+class LVBertTextClassifier(EncoderTask, TextClassifier):
     """A backbone with one dense layer on the first token's hidden state.
 
     Args:
@@ -85,8 +84,7 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
             raise ValueError(
                 f"`labels` must differ from each other. Received twice: {twice}"
             )
-        check_vocabulary_size(backbone, preprocessor)
-        check_sequence_length(backbone, preprocessor)
+        check_preprocessor(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -126,11 +124,6 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
             metrics = [keras.metrics.MeanSquaredError()]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model, after refusing ids that are no integers."""
-        check_ids_of(inputs)
-        return super().__call__(inputs, *args, **kwargs)
-
     @classmethod
     def from_preset(
         cls, preset: Any, load_weights: bool = True, **kwargs: Any
@@ -150,11 +143,11 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
             ValueError: if the preset holds no classifier and `num_classes` is not
                 given, or it is a supernet.
         """
-        check_is_no_supernet(preset)
-        stored = holds_head_of(preset, LVBertTextClassifier)
+        stored = holds_head_of(preset, cls)
         if "num_classes" in kwargs:
             kwargs = {"labels": None, "regression": False, **kwargs}
         elif not stored:
+            check_is_no_supernet(preset)
             raise ValueError(
                 f"{preset} holds no classifier: its head is to be made, with "
                 "`num_classes` outputs (or `num_classes=1, regression=True`). "
@@ -163,7 +156,7 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
         task: LVBertTextClassifier = super().from_preset(
             preset, load_weights=load_weights, **kwargs
         )
-        if load_weights and ("num_classes" in kwargs or not stored):
+        if load_weights and stored and "num_classes" in kwargs:
             warn_of_fresh_weights(task, preset)
         return task
 
@@ -177,37 +170,3 @@ class LVBertTextClassifier(SavesCompilation, TextClassifier):
             "regression": self.regression,
             "labels": self.labels,
         }
-
-
-def check_vocabulary_size(backbone: LVBertBackbone, preprocessor: Any) -> None:
-    """Refuses a preprocessor whose ids the backbone's table would not hold.
-
-    Raises:
-        ValueError: if the tokenizer's vocabulary is of another size.
-    """
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    # A tokenizer that is being restored gets its vocabulary after this.
-    if tokenizer is None or tokenizer.vocabulary is None:
-        return
-    size = tokenizer.vocabulary_size()
-    if size != backbone.vocabulary_size:
-        raise ValueError(
-            "The preprocessor's tokenizer and the backbone must have the same "
-            f"vocabulary. Received: {size} tokens and vocabulary_size="
-            f"{backbone.vocabulary_size}"
-        )
-
-
-def check_sequence_length(backbone: LVBertBackbone, preprocessor: Any) -> None:
-    """Refuses a preprocessor whose inputs are longer than the position table.
-
-    Raises:
-        ValueError: with both lengths.
-    """
-    length = getattr(preprocessor, "sequence_length", None)
-    if length is not None and length > backbone.max_sequence_length:
-        raise ValueError(
-            "The preprocessor makes longer inputs than the backbone has positions for. "
-            f"Received: sequence_length={length}, "
-            f"max_sequence_length={backbone.max_sequence_length}"
-        )

@@ -2,14 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from command_line import UsageError
 from training.loop.batches import HELD_OUT_SEED
 from training.run.arguments import parse
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """The command ``search``: its arguments."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from command_line import UsageError
 from training.search.experiment import (
@@ -10,8 +10,6 @@ from training.search.experiment import (
 )
 
 __all__ = ["add_arguments", "main"]
-if TYPE_CHECKING:
-    pass
 
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:

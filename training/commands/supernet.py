@@ -1,12 +1,9 @@
 """The command ``supernet``: its arguments."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from training.pretraining import experiment
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,20 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from training.data.length_test import length_warning
-
-if TYPE_CHECKING:
-    pass
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 _BINS_PER_OCTAVE = 4
 _WORD = re.compile(r"\w+|[^\w\s]")

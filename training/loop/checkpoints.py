@@ -102,7 +102,7 @@ class Checkpoints:
         self._restore_from = directory.shared_checkpoints
 
     def restore(self) -> None:
-        """Restores the last checkpoint, if there is one."""
+        """Restores the last checkpoint, if there is one, and the loop's own state."""
         path = tf.train.latest_checkpoint(str(self._restore_from))
         if path is None:
             return
@@ -114,6 +114,7 @@ class Checkpoints:
             raise CommandError(
                 f"{path}: cannot restore this checkpoint: {error}"
             ) from error
+        self._state.read()
 
     def save(self) -> None:
         """Saves the present state as the last checkpoint."""

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from training.run.figures import PREFIX, new_figure, save_figure
-
-if TYPE_CHECKING:
-    pass
 
 
 def draw_running_losses(

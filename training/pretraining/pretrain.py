@@ -6,23 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from lvbert_tf import LVBertBackbone, LVBertElectra, LVBertMaskedLM
-from training.data.verification import start_verification
-from training.loop.batches import data_identity, held_out_batches, training_batches
+from training.data.manifest import DataManifest
+from training.loop.batches import held_out_batches, training_batches
 from training.loop.plan import Plan
 from training.loop.train import train
 from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
 from training.metrics.ranking import auc_from_histogram
-from training.pretraining import experiment
 from training.pretraining.experiment import Encoder, PretrainExperiment, PretrainModel
 from training.pretraining.stage import (
-    checked_tokenizer,
     compile_model,
     finish,
+    run_once,
     write_preset,
 )
 from training.run.directory import RunDirectory
-from training.run.opening import open_run, prepare_devices
+from training.run.opening import prepare_devices
 
 
 def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
@@ -39,19 +38,13 @@ def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
         of the network that predicts tokens: `generator_loss` for ELECTRA, with
         `discriminator_loss` and `discriminator_auc`, or `loss` for masked LM.
     """
-    config = experiment.to_toml(settings)
-    identity = data_identity(settings.data)
-    with open_run(run_dir, config, identity, settings.run) as directory:
-        finished = directory.result()
-        return finished if finished is not None else _train(settings, directory)
+    return run_once(settings, run_dir, _train)
 
 
 def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, Any]:
-    # Beside what follows; the batches wait for the result.
-    start_verification(settings.data.directory, "train")
     run_options = settings.run
     distribution = prepare_devices(run_options)
-    tokenizer = checked_tokenizer(settings.data)
+    tokenizer = DataManifest.load(settings.data.directory).tokenizer()
     electra = run_options.objective == "electra"
     with distribution.strategy.scope():
         backbone = build(settings.model, tokenizer.vocabulary_size())

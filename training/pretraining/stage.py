@@ -2,21 +2,27 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lvbert_tf import LVBertTokenizer
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay
-from training.data.manifest import DataManifest
-from training.data.verification import verify
+from training.data.verification import start_verification
+from training.loop.batches import data_identity
 from training.loop.train import Outcome
 from training.pretraining import experiment
-from training.pretraining.experiment import Experiment
+from training.pretraining.experiment import (
+    Experiment,
+    PretrainExperiment,
+    SupernetExperiment,
+)
 from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
 from training.run.files import write_directory
-from training.run.options import Data, Optimizer, Run
+from training.run.opening import open_run
+from training.run.options import Optimizer, Run
+
+ExperimentT = TypeVar("ExperimentT", SupernetExperiment, PretrainExperiment)
 
 
 def compile_model(model: Any, optimizer: Optimizer, run: Run) -> None:
@@ -35,15 +41,27 @@ def compile_model(model: Any, optimizer: Optimizer, run: Run) -> None:
     model.run_seed = run.seed
 
 
-def checked_tokenizer(data: Data) -> "LVBertTokenizer":
-    """Returns the tokenizer of a data directory, after comparing its checksums.
+def run_once(
+    settings: ExperimentT,
+    run_dir: Path,
+    train: Callable[[ExperimentT, RunDirectory], dict[str, Any]],
+) -> dict[str, Any]:
+    """Trains in the run's directory, or returns the result of an earlier call.
 
-    Raises:
-        CommandError: naming each file that is damaged.
+    Args:
+        settings: the experiment.
+        run_dir: the directory.
+        train: trains from the last checkpoint on; returns the result.
     """
-    manifest = DataManifest.load(data.directory)
-    verify(manifest)
-    return manifest.tokenizer()
+    identity = data_identity(settings.data)
+    config = experiment.to_toml(settings)
+    with open_run(run_dir, config, identity, settings.run) as directory:
+        finished = directory.result()
+        if finished is not None:
+            return finished
+        # Beside what follows; the batches wait for the result.
+        start_verification(settings.data.directory, "train")
+        return train(settings, directory)
 
 
 def write_preset(

@@ -2,14 +2,13 @@
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lvbert_tf.search.sampling import route
-from training.data.verification import start_verification
+from training.data.manifest import DataManifest
 from training.loop.batches import (
     HELD_OUT_SEED,
     RouteSampling,
-    data_identity,
     held_out_batches,
     training_batches,
 )
@@ -19,20 +18,16 @@ from training.loop.running_losses import parts_of_path
 from training.loop.train import train
 from training.loop.unigram_loss import held_out_unigram_loss
 from training.metrics.masked_lm import masked_lm_figures
-from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
 from training.pretraining.stage import (
-    checked_tokenizer,
     compile_model,
     finish,
+    run_once,
     write_preset,
 )
 from training.pretraining.trained_supernet import build
 from training.run.directory import RunDirectory
-from training.run.opening import open_run, prepare_devices
-
-if TYPE_CHECKING:
-    pass
+from training.run.opening import prepare_devices
 
 
 def run(settings: SupernetExperiment, run_dir: Path) -> dict[str, Any]:
@@ -48,19 +43,13 @@ def run(settings: SupernetExperiment, run_dir: Path) -> dict[str, Any]:
         over all predicted positions and over the kept ones, see
         `training.metrics.masked_lm`; `examples_per_second`, and more.
     """
-    config = experiment.to_toml(settings)
-    identity = data_identity(settings.data)
-    with open_run(run_dir, config, identity, settings.run) as directory:
-        finished = directory.result()
-        return finished if finished is not None else _train(settings, directory)
+    return run_once(settings, run_dir, _train)
 
 
 def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, Any]:
-    # Beside what follows; the batches wait for the result.
-    start_verification(settings.data.directory, "train")
     run_options = settings.run
     distribution = prepare_devices(run_options)
-    tokenizer = checked_tokenizer(settings.data)
+    tokenizer = DataManifest.load(settings.data.directory).tokenizer()
     with distribution.strategy.scope():
         model = build(settings.model, tokenizer.vocabulary_size())
         compile_model(model, settings.optimizer, run_options)

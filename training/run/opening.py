@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from training.run.devices import Distribution, place_in_cluster, set_up
 from training.run.directory import RunDirectory
 from training.run.options import Run
-
-if TYPE_CHECKING:
-    pass
 
 
 def open_run(

@@ -1,13 +1,9 @@
 """Random architectures, spread over sets of letters."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from command_line import UsageError
 from lvbert_tf.search.space import SearchSpace
-
-if TYPE_CHECKING:
-    pass
 
 
 def letter_sets(text: str, letters: str) -> list[str]:

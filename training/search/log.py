@@ -6,22 +6,15 @@ last whole generation, and cuts the log back to it: in the end both are what an
 uninterrupted search would have written. Nothing in the log depends on the clock.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from command_line import UsageError
-from lvbert_tf.search.evolution import IterationSummary, Search
-
-if TYPE_CHECKING:
-    pass
-
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
-from command_line import CommandError, json_safe
+from command_line import CommandError, UsageError, json_safe
+from lvbert_tf.search.evolution import IterationSummary, Search
 from training.run.files import write_text
 from training.scoring.score import FITNESS, Score
 

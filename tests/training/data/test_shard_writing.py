@@ -40,7 +40,8 @@ def test_shards_are_the_sorted_whole(tmp_path: Path) -> None:
         expected += list(zip(keys.tolist(), records, strict=True))
         empty = sorted_split([], np.empty(0, np.uint64))
         splits = {"train": sorted_split(records, keys), "held_out": empty}
-        piece = Piece(splits, np.empty(0, np.uint64), {}, "{}")
+        no_tokens = np.zeros(3, np.int64)
+        piece = Piece(splits, np.empty(0, np.uint64), {}, "{}", no_tokens)
         write_piece(pieces.piece_table(tmp_path, number // 2, number % 2), piece)
     expected.sort(key=lambda pair: pair[0])  # stable: ties as in the corpus
     tables = pieces.all_tables(tmp_path)
