@@ -46,6 +46,13 @@ class QuickModel:
     hidden_dim: int = setting("width of the encoder, H", 64, minimum=1)
     intermediate_dim: int = setting("width inside feed-forward layers", 256, minimum=1)
     num_heads: int = setting("heads, N", 2, minimum=1)
+    dropout: float = setting(
+        "dropout rate of supernet and pretraining; so short a training sees hardly a "
+        "text twice and has nothing to overfit",
+        0.0,
+        minimum=0.0,
+        maximum=0.99,
+    )
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,7 @@ class QuickFinetune:
     sequence_length: int = setting("tokens per text, T", 128, minimum=8)
     learning_rate: float = setting("peak learning rate of the head", 3e-4, minimum=0.0)
     warmup_fraction: float = setting(
-        "share of the steps for the linear warm-up; after so short a pretraining a "
-        "short one lets some architectures learn nothing",
+        "share of the steps for the linear warm-up",
         0.1,
         minimum=0.0,
         maximum=1.0,
@@ -183,6 +189,7 @@ def supernet_of(quickstart: QuickstartExperiment, data: Path) -> SupernetExperim
         return SupernetExperiment(
             model=SupernetModel(
                 **sizes,
+                attention_dropout=quickstart.model.dropout,
                 max_sequence_length=max(
                     quickstart.data.sequence_length,
                     quickstart.finetune.sequence_length,
