@@ -65,6 +65,18 @@ class QuickTraining:
 
 
 @dataclass(frozen=True)
+class QuickPretraining(QuickTraining):
+    """Pretraining of what the search found."""
+
+    objective: str = setting(
+        "mlm or electra; some hundred steps of ELECTRA teach less, and left the "
+        "classifiers that were tried at chance",
+        "mlm",
+        choices=("electra", "mlm"),
+    )
+
+
+@dataclass(frozen=True)
 class QuickSearch:
     """The search."""
 
@@ -132,7 +144,7 @@ class QuickstartExperiment:
     model: QuickModel
     supernet: QuickTraining
     search: QuickSearch
-    pretrain: QuickTraining
+    pretrain: QuickPretraining
     finetune: QuickFinetune
     run: QuickRun
 
@@ -219,6 +231,7 @@ def pretrain_overrides(quickstart: QuickstartExperiment) -> list[str]:
     """Returns what the quickstart changes in the search's ``winner.toml``."""
     steps = quickstart.scaled(quickstart.pretrain.steps, least=20)
     changed = {
+        "run.objective": quickstart.pretrain.objective,
         "run.steps": steps,
         "run.batch_size": quickstart.pretrain.batch_size,
         **{f"run.{name}": value for name, value in intervals(steps).items()},
