@@ -131,7 +131,7 @@ class QuickRun:
         "the minutes that the steps above are for", 6.5, minimum=0.01
     )
     reference_gflops: float = setting(
-        "float32 matmul rate of the machine that the steps are for", 150.0, minimum=0.1
+        "float32 matmul rate of the machine that the steps are for", 100.0, minimum=0.1
     )
     gflops: float = setting("of this machine; 0: measure it", 0.0, minimum=0.0)
 

@@ -35,7 +35,7 @@ RESULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def config(*overrides: str) -> quickstart_experiment.QuickstartExperiment:
-    return quickstart_experiment.load(None, list(overrides), gflops=150.0)
+    return quickstart_experiment.load(None, list(overrides), gflops=100.0)
 
 
 def test_finished_stages_are_not_run_again(
@@ -99,7 +99,7 @@ def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:
     base = config()
     assert base.scaled(500) == 500
     assert config("run.minutes=13").scaled(500) == 1000
-    assert config("run.gflops=30").scaled(500) == 100
+    assert config("run.gflops=20").scaled(500) == 100
     assert config("run.gflops=0.01").scaled(500, least=20) == 20
     supernet = quickstart_experiment.supernet_of(base, tmp_path)
     assert supernet.run.steps == base.supernet.steps
