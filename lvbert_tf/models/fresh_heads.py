@@ -52,6 +52,18 @@ def warn_of_fresh_weights(task: Any, preset: Any) -> None:
         )
 
 
+def length_that_fits(loader: Any, kwargs: dict[str, Any], default: int) -> None:
+    """Gives a new preprocessor inputs no longer than the preset's position table.
+
+    Args:
+        loader: KerasHub's loader of the preset.
+        kwargs: of the preprocessor; a missing `sequence_length` is set.
+        default: the preprocessor's own default.
+    """
+    longest = loader.config.get("config", {}).get("max_sequence_length", default)
+    kwargs.setdefault("sequence_length", min(default, longest))
+
+
 def _registered_name(path: Path) -> str | None:
     """Returns the class name in a preset's file, None where there is no such file."""
     if not path.is_file():
