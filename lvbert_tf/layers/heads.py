@@ -7,6 +7,7 @@ from keras import ops
 
 from lvbert_tf.layers.embeddings import layer_norm
 from lvbert_tf.layers.feed_forward import gelu
+from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
 
 
@@ -64,6 +65,7 @@ class MaskedLMHead(keras.layers.Layer):
         training: bool | None = None,
     ) -> Any:
         """Predicts (B, P, V) from (B, T, H) at (B, P)."""
+        check_ids("mask_positions", mask_positions)
         hidden = ops.take_along_axis(inputs, mask_positions[:, :, None], axis=1)
         hidden = self.layer_norm(gelu(self.dense(hidden), training))
         table = ops.cast(token_table, hidden.dtype)

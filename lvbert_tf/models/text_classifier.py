@@ -4,23 +4,39 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras_hub.models import TextClassifier
+import keras_hub
+import numpy as np
+import tensorflow as tf
+from keras import ops
 
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.class_targets import (
+    class_indices,
+    class_indices_in_graph,
+    class_weights,
+    numbers,
+)
 from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
     warn_of_fresh_weights,
 )
+from lvbert_tf.models.rows import structure_rows
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
 )
 
+Answer = dict[str, Any]
+
+
+class TextClassifier(EncoderTask, keras_hub.models.TextClassifier):
+    """KerasHub's text classifier, trained on checked and shuffled arrays."""
+
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertTextClassifier(EncoderTask, TextClassifier):
+class LVBertTextClassifier(TextClassifier):
     """A backbone with one dense layer on the first token's hidden state.
 
     Args:
@@ -123,6 +139,61 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
         if self.regression and metrics == "auto":
             metrics = [keras.metrics.MeanSquaredError()]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def preprocess_samples(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Preprocesses a batch; names among the targets become class indices."""
+        if y is not None and tf.is_tensor(y) and self._has_class_targets(y):
+            y = class_indices_in_graph(y, self.labels, self.num_classes)
+        return super().preprocess_samples(x, y, sample_weight)
+
+    def classify(self, x: Any, *, batch_size: int | None = None) -> list[Answer]:
+        """Returns an answer for each text, as the ONNX predictor does.
+
+        Args:
+            x: strings (B,), or a tuple of two such for pairs.
+            batch_size: texts computed at a time.
+
+        Returns:
+            For each ``{"label": ..., "scores": [...]}``: the name of the most probable
+            class (its index as a string where there are no `labels`) and the
+            probabilities of all. A regression gives ``{"scores": [value]}``.
+        """
+        outputs = self.predict(x, batch_size=batch_size, verbose=0)
+        if self.regression:
+            return [{"scores": row} for row in outputs.tolist()]
+        if self.activation == keras.activations.linear:
+            outputs = np.asarray(ops.softmax(outputs, axis=-1))
+        names = self.labels or [str(index) for index in range(self.num_classes)]
+        return [
+            {"label": names[int(np.argmax(row))], "scores": row.tolist()}
+            for row in outputs
+        ]
+
+    def _has_class_targets(self, y: Any) -> bool:
+        """Whether targets are classes, one a row: names, or what the loss takes so."""
+        if self.regression:
+            return False
+        names = y.dtype == tf.string or getattr(y.dtype, "kind", "") in tuple("OSUT")
+        loss = getattr(self, "loss", None)
+        sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy) or (
+            loss == "sparse_categorical_crossentropy"
+        )
+        return names or sparse
+
+    def _targets(self, x: Any, y: Any) -> Any:
+        rows = structure_rows(y)
+        if self.regression:
+            return numbers(rows)
+        if not isinstance(rows, (dict, tuple)) and self._has_class_targets(rows):
+            return class_indices(y, self.labels, self.num_classes)
+        return rows
+
+    def _class_weights(self, class_weight: Any) -> dict[int, float]:
+        if self.regression:
+            return super()._class_weights(class_weight)
+        return class_weights(class_weight, self.labels, self.num_classes)
 
     @classmethod
     def from_preset(
