@@ -173,6 +173,17 @@ class EncoderTask(SavesCompilation):
         inputs, _, _ = self._preprocessed(self._parts(x, None, None))
         return keras.Model.predict_on_batch(self, inputs, **kwargs)
 
+    def quantize(self, *args: Any, **kwargs: Any) -> None:
+        """Quantises the backbone's dense layers in place; the head stays as it is.
+
+        Args:
+            *args: of `keras.Model.quantize`, such as "int8".
+            **kwargs: the same.
+        """
+        self.backbone.quantize(*args, **kwargs)
+        # What was traced computes with the old weights.
+        self.train_function = self.test_function = self.predict_function = None
+
     @classmethod
     def from_preset(cls, preset: Any, load_weights: bool = True, **kwargs: Any) -> Any:
         """Returns the task of a preset, or a new head on its backbone.

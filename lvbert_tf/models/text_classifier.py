@@ -53,7 +53,8 @@ class LVBertTextClassifier(TextClassifier):
         inputs: the backbone's inputs.
 
     Returns:
-        Logits (or what `activation` makes of them), (B, C).
+        Logits (or what `activation` makes of them), (B, C), float32 whatever the
+        precision of the backbone (float64 where that is).
 
     Raises:
         ValueError: if `labels` and `num_classes` disagree or two labels are equal, a
@@ -110,7 +111,7 @@ class LVBertTextClassifier(TextClassifier):
         self.output_dense = keras.layers.Dense(
             num_classes,
             activation=activation,
-            dtype=backbone.dtype_policy,
+            dtype=_dtype_of_logits(backbone.dtype_policy),
             name="logits",
         )
         # === Functional model ===
@@ -241,3 +242,7 @@ class LVBertTextClassifier(TextClassifier):
             "regression": self.regression,
             "labels": self.labels,
         }
+
+
+def _dtype_of_logits(policy: Any) -> str:
+    return "float64" if policy.compute_dtype == "float64" else "float32"
