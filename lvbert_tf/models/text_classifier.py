@@ -21,6 +21,9 @@ from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
+    holds_stored_head,
+    store_head,
+    stored_head,
     warn_of_fresh_weights,
 )
 from lvbert_tf.models.rows import structure_rows
@@ -29,6 +32,9 @@ from lvbert_tf.models.text_classifier_preprocessor import (
 )
 
 Answer = dict[str, Any]
+
+_OF_THE_HEAD = ("num_classes", "labels", "regression")
+"""What a head is for: a new one takes none of it from a preset."""
 
 
 class TextClassifier(EncoderTask, keras_hub.models.TextClassifier):
@@ -216,6 +222,7 @@ class LVBertTextClassifier(TextClassifier):
                 given, or it is a supernet.
         """
         stored = holds_head_of(preset, cls)
+        marked = stored and holds_stored_head(preset)
         if "num_classes" in kwargs:
             kwargs = {"labels": None, "regression": False, **kwargs}
         elif not stored:
@@ -228,8 +235,27 @@ class LVBertTextClassifier(TextClassifier):
         task: LVBertTextClassifier = super().from_preset(
             preset, load_weights=load_weights, **kwargs
         )
-        if load_weights and stored and "num_classes" in kwargs:
+        if load_weights and stored and "num_classes" in kwargs and not marked:
             warn_of_fresh_weights(task, preset)
+        return task
+
+    def save_to_preset(self, preset_dir: Any, *args: Any, **kwargs: Any) -> None:
+        """Writes the classifier as a preset directory; see KerasHub's `Task`."""
+        super().save_to_preset(str(preset_dir), *args, **kwargs)
+        store_head(preset_dir, _OF_THE_HEAD)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LVBertTextClassifier":
+        """Rebuilds the classifier; with another head if a preset's is not wanted.
+
+        Warns:
+            UserWarning: naming the fresh weights, where `num_classes` was given to
+                KerasHub's `from_preset`, which then loads none for the head.
+        """
+        config, fresh = stored_head(config, _OF_THE_HEAD)
+        task: LVBertTextClassifier = super().from_config(config)
+        if fresh:
+            warn_of_fresh_weights(task, "the preset, for other classes,")
         return task
 
     def get_config(self) -> dict[str, Any]:
