@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from export.labelled_examples import Example, read_examples
 from export.manifest import (
     file_entries,
