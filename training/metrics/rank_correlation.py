@@ -105,11 +105,16 @@ def _pair(
         raise ValueError(
             f"Expected two arrays of one length. Received shapes {a.shape}, {b.shape}."
         )
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError(
+            "Expected numbers to correlate. Received: NaN at "
+            f"{np.flatnonzero(np.isnan(a) | np.isnan(b))[:10].tolist()}."
+        )
     return a, b
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 0; equal values share the mean of theirs."""
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    same = (values[None, :] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (same - 1) / 2.0, np.float64)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    below = np.cumsum(counts) - counts
+    return np.asarray((below + (counts - 1) / 2.0)[place], np.float64)
