@@ -101,6 +101,9 @@ def finetune(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
         "optimizer.warmup_fraction": options.warmup_fraction,
         "run.dropout": options.dropout,
         "optimizer.layer_decay": options.layer_decay,
+        "optimizer.retry_at_half_rate": "true",
+        "task.quoting": "none",  # the quickstart's own files
+        "task.kind": "classification",
     }
     return _call(
         "training",
