@@ -103,6 +103,11 @@ def _pair(
         raise ValueError(
             f"Expected two arrays of one length. Received shapes {a.shape}, {b.shape}."
         )
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError(
+            "Expected numbers to correlate. Received: NaN at "
+            f"{np.flatnonzero(np.isnan(a) | np.isnan(b))[:10].tolist()}."
+        )
     return a, b
 
 

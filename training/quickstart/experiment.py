@@ -122,9 +122,9 @@ class QuickstartExperiment:
         """
         where = _LATER[name] if later is None else later
         fixed = {_SEEDS[name]: self.run.seed, **where}
-        first = self._load(name, fixed)
         if name not in _SCALED:
-            return first
+            return self._load(name, fixed)
+        first = self.unscaled(name)
         section, key = _SCALED[name].split(".")
         least = _LEAST[_SCALED[name]]
         count = self.scaled(getattr(getattr(first, section), key), least)
@@ -132,6 +132,15 @@ class QuickstartExperiment:
         given = self.given(name)
         fixed |= {k: v for k, v in derived.items() if k not in given}
         return self._load(name, {**fixed, _SCALED[name]: count})
+
+    def unscaled(self, name: str) -> Any:
+        """Returns the configuration of a stage as it is given."""
+        fixed = dict(_LATER[name])
+        if _SCALED.get(name) == "run.steps":
+            fixed |= {
+                k: v for k, v in _short_run(0).items() if k not in self.given(name)
+            }
+        return self._load(name, fixed)
 
     def given(self, name: str) -> set[str]:
         """Returns which settings of a stage the file or an override gives."""
@@ -198,7 +207,7 @@ def to_toml(quickstart: QuickstartExperiment) -> str:
     lines = [settings.to_toml(own, QUICKSTART).rstrip("\n")]
     for name, kind in STAGE_KINDS.items():
         # As given, before scaling: it is scaled again where it is read.
-        configuration = quickstart._load(name, _LATER[name])
+        configuration = quickstart.unscaled(name)
         given = quickstart.given(name)
         for section in settings.section_types(kind):
             values = vars(getattr(configuration, section))
