@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 _CLASSIFIER = "LVBertTextClassifier"
 _TASK_WEIGHTS = "task.weights.h5"

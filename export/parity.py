@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError
+from common.command_line import CommandError
 from export.signatures import KERAS_INPUTS, TEXT_INPUTS, TOKEN_INPUTS
 from export.task import Task
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError, UsageError
-from export.labelled_examples import Example, read_examples
+from common.command_line import CommandError, UsageError
+from common.labelled_tables.examples import LabelledExample
+from export.labelled_examples import read_examples
 from export.manifest import (
     file_entries,
     read_manifest,
@@ -186,7 +187,7 @@ def _quantize_weights(source: Path, target: Path, reduce_range: bool) -> None:
 def _token_batches(
     source: Path,
     task: dict[str, Any],
-    examples: Sequence[Example],
+    examples: Sequence[LabelledExample],
     batch_size: int,
 ) -> Iterator[dict[str, Array]]:
     """Turns examples into token inputs with the artefact's own tokenizer."""
@@ -236,7 +237,7 @@ def _scores(model_file: Path, batches: Sequence[dict[str, Array]]) -> Array:
 
 
 def _metric(
-    scores: Array, examples: Sequence[Example], task: dict[str, Any]
+    scores: Array, examples: Sequence[LabelledExample], task: dict[str, Any]
 ) -> tuple[str, float]:
     """Returns name and value, in percent, of the metric that suits the task."""
     if not np.isfinite(scores).all():

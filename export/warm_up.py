@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.signatures import CLASSIFY, SERVING_DEFAULT, TEXT_INPUTS, TOKENS
 from export.task import Task
 

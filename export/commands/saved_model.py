@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
+from common.arguments import positive
 from export.commands.options import (
     add_model_option,
     add_pairs_option,
     integers,
     pairs,
-    tolerance_value,
 )
 
 
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=tolerance_value,
+        type=positive,
         metavar="X",
         help="largest difference of scores from Keras (default: by the model's own "
         "rounding noise, at most 1e-5)",

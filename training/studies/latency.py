@@ -11,12 +11,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.files import write_text
 from lvbert_tf import LVBertBackbone
 from lvbert_tf.architecture import letters as known_letters
 from lvbert_tf.presets import ModelSize, model_size
 from training.run.devices import set_up
-from training.run.files import write_text
 from training.run.progress import Progress
 
 _FEW, _MANY = 1, 9
