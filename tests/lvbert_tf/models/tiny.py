@@ -12,7 +12,12 @@ LABELS = ["negative", "positive"]
 
 
 def backbone(architecture: str = "f", **options: Any) -> lvbert_tf.LVBertBackbone:
-    arguments: dict[str, Any] = {"dropout": 0.0, "max_sequence_length": 16, **options}
+    arguments: dict[str, Any] = {
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "max_sequence_length": 16,
+        **options,
+    }
     return lvbert_tf.LVBertBackbone(
         len(VOCABULARY), architecture, 8, 16, 32, 2, **arguments
     )
