@@ -9,6 +9,7 @@ from keras_hub.models import Preprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
 from lvbert_tf.models.span_decoding import Windows
 from lvbert_tf.models.text_batches import equal_rows, text_rows
@@ -90,6 +91,12 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         self.sequence_length = sequence_length
         self.stride = stride
         self.max_question_length = max_question_length
+
+    @classmethod
+    def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
+        # KerasHub's hook for a preset that was saved without this preprocessor.
+        length_that_fits(loader, kwargs, default=512)
+        return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
         """Nothing to create."""

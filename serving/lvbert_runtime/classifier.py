@@ -47,6 +47,12 @@ class OnnxClassifier:
         providers: Sequence[str] = ("CPUExecutionProvider",),
     ) -> None:
         folder = Path(directory)
+        self._arguments = {
+            "directory": folder.absolute(),
+            "verify": verify,
+            "threads": threads,
+            "providers": tuple(providers),
+        }
         self.manifest = read_manifest(folder, verify)
         try:
             task = self.manifest["task"]
@@ -76,6 +82,14 @@ class OnnxClassifier:
             raise ArtefactError(f"{folder}: cannot be loaded: {error}") from error
         self._cls_id = self._special_id("[CLS]")
         self._sep_id = self._special_id("[SEP]")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles where the files are: another process loads them itself.
+
+        They are compared with the checksums there if they were here; a session of
+        onnxruntime cannot be pickled.
+        """
+        return _load, (type(self), self._arguments)
 
     def predict(
         self,
@@ -254,3 +268,7 @@ class OnnxClassifier:
         if found is None:
             raise ArtefactError(f"tokenizer.json: expected the token {token}")
         return int(found)
+
+
+def _load(kind: type[OnnxClassifier], arguments: dict[str, Any]) -> OnnxClassifier:
+    return kind(**arguments)

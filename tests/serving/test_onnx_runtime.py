@@ -1,6 +1,7 @@
 """The ONNX predictor: the same answers as Keras, without Keras."""
 
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,12 @@ def test_raw_texts_are_answered_as_by_keras(
         assert [answer["label"] for answer in answers] == [
             LABELS[index] for index in expected.argmax(axis=-1)
         ]
+
+
+def test_a_predictor_goes_to_another_process(predictor: OnnxClassifier) -> None:
+    again = pickle.loads(pickle.dumps(predictor))
+    assert again.predict(TEXTS) == predictor.predict(TEXTS)
+    assert again.labels == predictor.labels
 
 
 def test_official_convolution_is_padded_as_in_training(artefacts: Artefacts) -> None:

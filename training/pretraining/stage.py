@@ -65,19 +65,31 @@ def run_once(
 
 
 def write_preset(
-    model: Any, tokenizer: Any, settings: Experiment, target: Path
+    model: Any,
+    tokenizer: Any,
+    settings: Experiment,
+    target: Path,
+    parts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a backbone with its tokenizer as a preset directory, all or nothing.
+    """Writes a model with its tokenizer as a preset directory, all or nothing.
 
     Args:
-        model: a KerasHub backbone.
+        model: a KerasHub backbone or task.
         tokenizer: its tokenizer.
         settings: what trained it; ``training.json`` tells.
         target: the directory; an older one is replaced.
+        parts: models that were trained with it, by the name of the folder, within
+            `target`, that each becomes a preset directory in.
     """
 
     def write(path: Path) -> None:
-        model.save_to_preset(str(path))
+        for name, part in (parts or {}).items():
+            (path / name).mkdir()
+            write_one(part, path / name)
+        write_one(model, path)
+
+    def write_one(one: Any, path: Path) -> None:
+        one.save_to_preset(str(path))
         tokenizer.save_to_preset(str(path))
         write_provenance(path, settings, tokenizer.vocabulary_sha256)
 
