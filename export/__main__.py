@@ -28,7 +28,7 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return run_application(
         "python -m export",
-        "Export a fine-tuned classifier and compare the artefact with Keras.",
+        "Export a model and compare the artefact with Keras.",
         COMMANDS,
     )
 

@@ -42,7 +42,10 @@ def write_model_card(
 
 def _what(manifest: Mapping[str, Any]) -> Iterator[str]:
     task, model = manifest["task"], manifest["model"]
-    kind = "regression" if task["regression"] else "classifier"
+    from export.heads import HEADS
+
+    title = HEADS[task["kind"]].title
+    kind = "regression" if task["regression"] else title
     of = "pairs of texts" if task["pairs"] else "texts"
     form = {"onnx": "an ONNX graph", "saved_model": "a TensorFlow SavedModel"}
     yield (
@@ -53,7 +56,18 @@ def _what(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _interface(task: Mapping[str, Any]) -> Iterator[str]:
+    if task["kind"] == "span_predictor":
+        yield "* In: a question and a context (UTF-8)."
+        yield "* Out: the best answer in the context, where it stands, and its score."
+        return
     yield "* In: " + ("two texts" if task["pairs"] else "a text") + " (UTF-8)."
+    others = {
+        "backbone": f"hidden states of {task['hidden_dim']} numbers a token",
+        "masked_lm": "for every [MASK] in the text, tokens and their probabilities",
+    }
+    if task["kind"] in others:
+        yield f"* Out: {others[task['kind']]}."
+        return
     if task["regression"]:
         yield "* Out: one value."
         return
@@ -93,10 +107,16 @@ def _cost(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
     task, model = manifest["task"], manifest["model"]
-    yield (
-        f"* Texts are cut to {task['sequence_length']} tokens, pairs longest first; "
-        f"what is beyond has no influence."
-    )
+    if task["kind"] == "span_predictor":
+        yield (
+            f"* Questions are cut to {task['max_question_length']} tokens; contexts are "
+            f"read in windows of {task['sequence_length']} tokens, whole."
+        )
+    else:
+        yield (
+            f"* Texts are cut to {task['sequence_length']} tokens, pairs longest first; "
+            f"what is beyond has no influence."
+        )
     yield (
         f"* Vocabulary of {task['vocabulary_size']:,} word pieces; words it cannot "
         "spell become [UNK]."
@@ -111,7 +131,7 @@ def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
 def _checks(manifest: Mapping[str, Any]) -> Iterator[str]:
     measured = manifest["measured"]
     yield (
-        "Compared with Keras, every id of the vocabulary included: scores differ by at "
+        "Compared with Keras, every id of the vocabulary included: outputs differ by at "
         f"most {measured['max_abs_difference']:.2g} (tolerance "
         f"{measured['tolerance']:.2g})."
     )

@@ -23,7 +23,7 @@ from export.onnx_graph import (
     LABELS_FILE,
     MODEL_FILE,
     TOKENIZER_FILE,
-    onnx_scores,
+    onnx_outputs,
 )
 from export.publication import published
 from export.row_quantization import quantize_rows
@@ -231,8 +231,8 @@ def _token_batches(
 
 def _scores(model_file: Path, batches: Sequence[dict[str, Array]]) -> Array:
     """Returns float32 (examples, C)."""
-    run = onnx_scores(model_file)
-    return np.concatenate([run(batch) for batch in batches])
+    run = onnx_outputs(model_file, SIGNATURE)
+    return np.concatenate([run(batch)["scores"] for batch in batches])
 
 
 def _metric(

@@ -15,7 +15,14 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from command_line import UsageError
-from export.signatures import CLASSIFY, SERVING_DEFAULT, TEXT_INPUTS, TOKENS
+from export.heads import head_of
+from export.signatures import (
+    CLASSIFY,
+    SCORES_ONLY,
+    SERVING_DEFAULT,
+    TOKENS,
+    saved_model_signatures,
+)
 from export.task import Task
 
 WARM_UP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -36,7 +43,7 @@ def write_warm_up(
     Args:
         directory: the version's folder.
         model_name: what the server will call the model.
-        task: what the classifier does.
+        task: what the model does.
         batch_sizes: rows of the requests: the server's allowed batch sizes.
 
     Returns:
@@ -78,42 +85,45 @@ def _requests(model_name: str, task: Task, size: int) -> Iterator[Any]:
     from tensorflow_serving.apis import prediction_log_pb2
 
     short = min(_SHORT_TOKENS, task.sequence_length)
-    texts = TEXT_INPUTS if task.pairs else TEXT_INPUTS[:1]
+    names = head_of(task).text_input_names(task)
+    signatures = saved_model_signatures(task)
     for tokens in sorted({short, task.sequence_length}):
         # A full stop is one token, whatever the vocabulary.
         text = " ".join(["."] * max(1, tokens - 2)).encode()
-        log = prediction_log_pb2.PredictionLog()
-        request = log.predict_log.request
-        request.model_spec.name = model_name
-        request.model_spec.signature_name = SERVING_DEFAULT
-        for name in texts:
-            array = np.array([text] * size, dtype=object)
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(array, tf.string))
-        yield log
-
-        log = prediction_log_pb2.PredictionLog()
-        request = log.predict_log.request
-        request.model_spec.name = model_name
-        request.model_spec.signature_name = TOKENS
-        for name, values in _token_rows(task, size, tokens).items():
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
-        yield log
-
+        texts = np.array([text] * size, dtype=object)
+        inputs = {
+            SERVING_DEFAULT: dict.fromkeys(names, texts),
+            SCORES_ONLY: dict.fromkeys(names, texts),
+            TOKENS: _token_rows(task, size, tokens),
+        }
+        for signature, arrays in inputs.items():
+            if signature not in signatures:
+                continue
+            log = prediction_log_pb2.PredictionLog()
+            request = log.predict_log.request
+            request.model_spec.name = model_name
+            request.model_spec.signature_name = signature
+            for name, array in arrays.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+            yield log
+        if CLASSIFY not in signatures:
+            continue
         log = prediction_log_pb2.PredictionLog()
         classify = log.classify_log.request
         classify.model_spec.name = model_name
         classify.model_spec.signature_name = CLASSIFY
         for _ in range(size):
             example = classify.input.example_list.examples.add()
-            for name in texts:
+            for name in names:
                 example.features.feature[name].bytes_list.value.append(text)
         yield log
 
 
 def _token_rows(task: Task, size: int, tokens: int) -> dict[str, npt.NDArray[np.int32]]:
     ones = np.ones((size, tokens), dtype="int32")
-    return {
+    batch = {
         "input_ids": ones * task.pad_token_id,
         "segment_ids": ones * 0,
         "padding_mask": ones,
     }
+    return {**batch, **head_of(task).more_inputs(task, batch)}

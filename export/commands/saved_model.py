@@ -36,7 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warm-up-batch-sizes",
         metavar="N,N",
-        help="rows of the warm-up requests (default 1,8,32)",
+        help="rows of the warm-up requests (default "
+        "1,2,4,8,16,32,64: what serving/deploy/batching.config allows)",
+    )
+    parser.add_argument(
+        "--truncated",
+        action="store_true",
+        help="answers to texts say which of them were cut: an output `truncated`",
+    )
+    parser.add_argument(
+        "--scores-only",
+        action="store_true",
+        help="add a signature with one output, so that the row format gives plain "
+        "lists of scores",
     )
     parser.add_argument(
         "--model-name",
@@ -63,7 +75,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Exports and returns the result."""
     from pathlib import Path
 
-    from export.model_directory import load_classifier, read_provenance
+    from export.model_directory import load_model, read_provenance
     from export.publication import version_directory
 
     # What is wrong with the arguments shall not take a minute to say.
@@ -75,11 +87,11 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     if arguments.tolerance is not None:
         options["tolerance"] = arguments.tolerance
-    classifier = load_classifier(arguments.model)
+    model = load_model(arguments.model)
     from export.saved_model import export_saved_model
 
     return export_saved_model(
-        classifier,
+        model,
         arguments.output,
         arguments.version,
         pairs=pairs(arguments),
@@ -87,5 +99,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         model_name=arguments.model_name,
         warm_up=arguments.warm_up,
         allowed_ops=arguments.allow_op,
+        truncated=arguments.truncated,
+        scores_only=arguments.scores_only,
         **options,
     )

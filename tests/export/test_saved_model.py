@@ -15,6 +15,7 @@ from export import inference_graph
 from export.saved_model import export_saved_model
 from export.saved_model_session import SavedModelSession
 from export.signatures import saved_model_signatures
+from export.task import describe_task
 from tests.export.models import (
     LABELS,
     MAX_SEQUENCE_LENGTH,
@@ -67,9 +68,13 @@ def test_the_result_has_what_the_contract_asks_for(artefacts: Artefacts) -> None
     assert 0 < result["max_abs_difference"] <= result["tolerance"] == 1e-5
 
 
-def test_names_and_types_of_the_signatures(session: SavedModelSession) -> None:
+def test_names_and_types_of_the_signatures(
+    session: SavedModelSession, classifier: Any
+) -> None:
     # X01, X02. The table is what is promised; here it is written out once.
-    session.check_signatures(saved_model_signatures(3, pairs=False))
+    session.check_signatures(
+        saved_model_signatures(describe_task(classifier, pairs=False))
+    )
     definition = session.definitions["serving_default"]
     assert {name: info.dtype for name, info in definition.inputs.items()} == {
         "text": tf.string.as_datatype_enum
@@ -243,7 +248,9 @@ def test_pairs_and_regression(artefacts: Artefacts) -> None:
     second = [TEXTS[3], TEXTS[0], TEXTS[1], TEXTS[3]]
     expected = model.predict((list(TEXTS), second), verbose=0)
     with SavedModelSession(artefacts.saved_model("pairs") / "1") as session:
-        session.check_signatures(saved_model_signatures(1, pairs=True, regression=True))
+        session.check_signatures(
+            saved_model_signatures(describe_task(model, pairs=True))
+        )
         inputs = {"text": strings(*TEXTS), "text_pair": strings(*second)}
         outputs = session.run("serving_default", inputs)
         np.testing.assert_allclose(outputs["scores"], expected, atol=TOLERANCE)
@@ -310,11 +317,13 @@ def test_a_difference_from_keras_leaves_nothing_behind(
     artefacts: Artefacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # O07: 1e-3 off, in one class.
-    scores = inference_graph.InferenceGraph.scores
+    outputs = inference_graph.InferenceGraph.outputs
     monkeypatch.setattr(
         inference_graph.InferenceGraph,
-        "scores",
-        lambda self, *tokens: scores(self, *tokens) + tf.constant([1e-3, 0.0, 0.0]),
+        "outputs",
+        lambda self, inputs: {
+            "scores": outputs(self, inputs)["scores"] + tf.constant([1e-3, 0.0, 0.0])
+        },
     )
     result = run(
         *("saved-model", "--model", artefacts.model()),
