@@ -25,7 +25,7 @@ COMMANDS = {
 def main() -> int:
     """Runs the command that the process's arguments name."""
     # TensorFlow's remarks about the machine would bury what a command says.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     return run_application(
         "python -m export",
         "Export a model and compare the artefact with Keras.",

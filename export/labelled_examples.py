@@ -68,6 +68,33 @@ def read_examples(
     return examples
 
 
+def read_texts(path: Path, *, pairs: bool) -> list[Example]:
+    """Reads texts without labels, one a line; of pairs, two with a tab between.
+
+    Raises:
+        UsageError: naming the file and the line that is not as expected.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--calibrate: {path}: cannot be read: {error}") from None
+    examples = []
+    for number, line in enumerate(lines, start=1):
+        line = line.rstrip("\r")
+        if not line.strip():
+            continue
+        texts = line.split("\t") if pairs else [line]
+        if len(texts) != (2 if pairs else 1):
+            raise UsageError(
+                f"{path}:{number}: expected two texts separated by a tab. "
+                f"Received: {len(texts)}"
+            )
+        examples.append(Example(tuple(texts), ""))
+    if not examples:
+        raise UsageError(f"--calibrate: {path}: expected at least one text")
+    return examples
+
+
 def _check_number(label: str, where: str) -> None:
     try:
         float(label)

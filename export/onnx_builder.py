@@ -102,9 +102,7 @@ class GraphBuilder:
     def slice(self, inputs: str, axis: int, start: int, end: int | str) -> str:
         """Returns ``[start:end]`` along an axis; `end` may name a tensor."""
         stop = end if isinstance(end, str) else self.integers(end)
-        return self.op(
-            "Slice", inputs, self.integers(start), stop, self.integers(axis)
-        )
+        return self.op("Slice", inputs, self.integers(start), stop, self.integers(axis))
 
     def gelu(self, inputs: str) -> str:
         """Returns ``x * Phi(x)``, by one node where the operator set has it."""

@@ -47,7 +47,9 @@ def has_emitters(backbone: Any) -> bool:
     Layers that users registered are not, nor are subclasses: they may compute
     anything.
     """
-    return type(backbone).__name__ == "LVBertBackbone" and all(type(layer.layer) in _EMITTERS for layer in backbone.encoder.layer_list)
+    return type(backbone).__name__ == "LVBertBackbone" and all(
+        type(layer.layer) in _EMITTERS for layer in backbone.encoder.layer_list
+    )
 
 
 def emit_model(model: Any, task: Task, signature: Signature, opset: int) -> Any:
@@ -184,7 +186,9 @@ def _feed_forward(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> 
 def _self_attention(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> str:
     heads, size = layer.num_heads, layer.hidden_dim // layer.num_heads
     scale = size**-0.5
-    kernels = [np.asarray(part.kernel) for part in (layer.query, layer.key, layer.value)]
+    kernels = [
+        np.asarray(part.kernel) for part in (layer.query, layer.key, layer.value)
+    ]
     biases = [np.asarray(part.bias) for part in (layer.query, layer.key, layer.value)]
     kernels[0], biases[0] = kernels[0] * scale, biases[0] * scale
     joined = builder.dense(
@@ -239,7 +243,9 @@ def _dynamic_conv(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> 
 
     # Kernels of a block as a band of S rows and S + K - 1 columns: row i is moved to
     # the right by i by reading rows of S + K numbers with one column less.
-    bands = builder.reshape(padded(kernels, 0, shared.missing), 0, -1, block, heads, size)
+    bands = builder.reshape(
+        padded(kernels, 0, shared.missing), 0, -1, block, heads, size
+    )
     bands = builder.op("Transpose", bands, perm=[0, 1, 3, 2, 4])
     bands = builder.op("Pad", bands, builder.integers(*[0] * 9, block))
     bands = builder.reshape(bands, 0, 0, heads, block * (block + size))

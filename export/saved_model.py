@@ -91,9 +91,7 @@ def export_saved_model(
             servers lack. Nothing is left then.
     """
     base = Path(base)
-    task = describe_task(
-        model, pairs, truncated=truncated, scores_only=scores_only
-    )
+    task = describe_task(model, pairs, truncated=truncated, scores_only=scores_only)
     final = version_directory(base, version)
     table = saved_model_signatures(task)
     with published(final) as folder:

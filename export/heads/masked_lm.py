@@ -94,9 +94,7 @@ class MaskedLMHead(Head):
             raise ValueError(f"the encoder's graph has no {table}")
         with builder.scope("head"):
             # Gathers rows b of positions (B, M) from (B, T, H).
-            at = builder.op(
-                "Unsqueeze", inputs["mask_positions"], builder.integers(2)
-            )
+            at = builder.op("Unsqueeze", inputs["mask_positions"], builder.integers(2))
             hidden = builder.op("GatherND", hidden, at, batch_dims=1)
             dense = head.dense
             inner = builder.gelu(
@@ -135,7 +133,9 @@ class MaskedLMHead(Head):
             f"[MASK][MASK] {words[-1]} no[MASK]naïve [MASK]",
         ]
         # `fill` refuses what the length would cut off.
-        texts = [text for text in texts if len(text) < task.sequence_length] or texts[1:2]
+        texts = [text for text in texts if len(text) < task.sequence_length] or texts[
+            1:2
+        ]
         top = min(TOP, task.vocabulary_size)
         filled = model.fill(texts, top)
         most = max(map(len, filled))

@@ -81,8 +81,9 @@ class SpanPredictorHead(Head):
         windows = graph.model.preprocessor.window_tensors(*texts)
         inputs = {
             name: windows.inputs[keras]
-            for name, keras in zip(TOKEN_INPUTS, keras_names(dict.fromkeys(TOKEN_INPUTS)),
-                                   strict=True)
+            for name, keras in zip(
+                TOKEN_INPUTS, keras_names(dict.fromkeys(TOKEN_INPUTS)), strict=True
+            )
         }
         outputs = graph.run(inputs)
         rows = tf.shape(texts[0])[0]
@@ -184,7 +185,9 @@ class SpanPredictorHead(Head):
             if len(answers) == 1 or (answers and _far(answers[0], answers[1]))
         ]
         if certain:
-            columns = [[texts[row] for row in certain] for texts in (questions, contexts)]
+            columns = [
+                [texts[row] for row in certain] for texts in (questions, contexts)
+            ]
             outputs = {
                 "start": np.array([found[row][0].start for row in certain], "int32"),
                 "end": np.array([found[row][0].end for row in certain], "int32"),

@@ -18,12 +18,16 @@ def copy_of(model: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_a_backbone_is_refused_instead_of_getting_a_random_head(
-    tmp_path: Path,
-) -> None:
-    make_classifier().backbone.save_to_preset(str(tmp_path))
-    with pytest.raises(UsageError, match="LVBertBackbone"):
+def test_a_backbone_gets_no_random_head(tmp_path: Path) -> None:
+    classifier = make_classifier()
+    classifier.backbone.save_to_preset(str(tmp_path))
+    with pytest.raises(UsageError, match="the backbone has no tokenizer beside it"):
         load_model(tmp_path)
+    classifier.preprocessor.tokenizer.save_to_preset(str(tmp_path))
+    encoder = load_model(tmp_path)
+    assert describe_task(encoder, pairs=False).kind == "backbone"
+    # As long as the position table: nobody recorded what it was trained with.
+    assert encoder.preprocessor.sequence_length == 64
 
 
 def test_a_classifier_without_its_head_is_refused(

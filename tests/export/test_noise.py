@@ -72,7 +72,9 @@ def test_every_id_bears_on_a_score(architecture: str, mask_convolution: bool) ->
         changed = kept.copy()
         changed[token_id, 0] += 2.0
         table.assign(changed)
-        after = np.concatenate([c.outputs["scores"] for c in vocabulary_cases(model, task)])
+        after = np.concatenate(
+            [c.outputs["scores"] for c in vocabulary_cases(model, task)]
+        )
         assert np.abs(after - before).max() > tolerance, token_id
     table.assign(kept)
 

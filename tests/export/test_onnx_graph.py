@@ -175,7 +175,11 @@ def test_a_difference_from_keras_leaves_nothing_behind(
         onnx_encoder,
         "emit_encoder",
         lambda builder, backbone, ids, segments, mask: emit(
-            builder, backbone, ids, segments, builder.op("Max", mask, builder.integers(1))
+            builder,
+            backbone,
+            ids,
+            segments,
+            builder.op("Max", mask, builder.integers(1)),
         ),
     )
     result = run("onnx", "--model", artefacts.model(), "--output", tmp_path / "out")
