@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from export.heads.base import Array, Head, keras_names
-from export.signatures import BATCH, MASKS, TOKEN_INPUTS, Tensor
+from export.signatures import BATCH, KERAS_INPUTS, MASKS, TOKEN_INPUTS, Tensor
 
 if TYPE_CHECKING:
     from export.onnx_builder import GraphBuilder
@@ -137,11 +137,15 @@ class MaskedLMHead(Head):
             1:2
         ]
         top = min(TOP, task.vocabulary_size)
-        filled = model.fill(texts, top)
-        most = max(map(len, filled))
-        scores = np.zeros((len(texts), most, top), "float32")
-        for row, masks in zip(scores, filled, strict=True):
-            row[: len(masks)] = [[share for _, share in mask] for mask in masks]
+        blanks = model.preprocessor.blanks(texts)
+        used = blanks.pop("mask_weights") > 0
+        names = dict(zip(KERAS_INPUTS, TOKEN_INPUTS, strict=True))
+        batch = {names.get(name, name): value for name, value in blanks.items()}
+        logits = self.reference(model, task, batch)["logits"].astype("float64")
+        exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        shares = exponentials / exponentials.sum(axis=-1, keepdims=True)
+        best = -np.sort(-shares, axis=-1)[..., :top]
+        scores = np.where(used[..., None], best, 0).astype("float32")
         inputs = text_arrays(self.text_input_names(task), [texts])
         return [Case("texts", inputs, {"scores": scores})]
 
