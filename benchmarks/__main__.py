@@ -17,6 +17,7 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "latency_table",
     "search_racing",
     "search_scoring",
 )
