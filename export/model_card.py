@@ -109,13 +109,13 @@ def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
     task, model = manifest["task"], manifest["model"]
     if task["kind"] == "span_predictor":
         yield (
-            f"* Questions are cut to {task['max_question_length']} tokens; contexts are "
-            f"read in windows of {task['sequence_length']} tokens, whole."
+            f"* Questions are cut to {task['max_question_length']} tokens; contexts "
+            f"are read in windows of {task['sequence_length']} tokens, whole."
         )
     else:
         yield (
-            f"* Texts are cut to {task['sequence_length']} tokens, pairs longest first; "
-            f"what is beyond has no influence."
+            f"* Texts are cut to {task['sequence_length']} tokens, pairs longest "
+            f"first; what is beyond has no influence."
         )
     yield (
         f"* Vocabulary of {task['vocabulary_size']:,} word pieces; words it cannot "
@@ -131,8 +131,8 @@ def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
 def _checks(manifest: Mapping[str, Any]) -> Iterator[str]:
     measured = manifest["measured"]
     yield (
-        "Compared with Keras, every id of the vocabulary included: outputs differ by at "
-        f"most {measured['max_abs_difference']:.2g} (tolerance "
+        "Compared with Keras, every id of the vocabulary included: outputs differ by "
+        f"at most {measured['max_abs_difference']:.2g} (tolerance "
         f"{measured['tolerance']:.2g})."
     )
     for name in ("weights_sha256", "vocabulary_sha256"):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from export.graph_ops import check_operations, operations
+from export.half_precision import (
+    accuracy_gate,
+    precision_entry,
+    precision_tolerance,
+)
 from export.heads import head_of
 from export.inference_graph import InferenceGraph
 from export.manifest import (
@@ -47,6 +53,21 @@ EXTRA = "assets.extra"
 """Folder of a version for files that servers ignore, the manifest among them."""
 
 
+@dataclass(frozen=True)
+class HalfPrecision:
+    """A model in bfloat16 and what it must still be good at.
+
+    Attributes:
+        model: the model.
+        evaluation_file: labelled examples.
+        max_drop: how many points the metric may fall against float32.
+    """
+
+    model: Any
+    evaluation_file: Path
+    max_drop: float
+
+
 def export_saved_model(
     model: Any,
     base: str | Path,
@@ -61,6 +82,7 @@ def export_saved_model(
     provenance: Mapping[str, Any] | None = None,
     truncated: bool = False,
     scores_only: bool = False,
+    half: "HalfPrecision | None" = None,
 ) -> dict[str, Any]:
     """Writes ``BASE/VERSION``, after comparing it with Keras.
 
@@ -79,6 +101,8 @@ def export_saved_model(
         provenance: content of the model directory's ``training.json``, for the card.
         truncated: whether answers to texts say which of them were cut.
         scores_only: whether to add the signature ``scores_only``.
+        half: a copy of the model that computes in bfloat16, which is exported in its
+            place; None exports `model`.
 
     Returns:
         What the command prints: ``path``, ``version``, ``signatures``, ``ops``,
@@ -95,7 +119,8 @@ def export_saved_model(
     final = version_directory(base, version)
     table = saved_model_signatures(task)
     with published(final) as folder:
-        graph = InferenceGraph(model, task)
+        served = model if half is None else half.model
+        graph = InferenceGraph(served, task)
         tf.saved_model.save(graph, str(folder), signatures=graph.signatures())
         names = operations(folder)
         minimum = check_operations(names, allowed_ops)
@@ -111,8 +136,18 @@ def export_saved_model(
             )
         with SavedModelSession(folder) as session:
             session.check_signatures(table)
-            comparison = compare_saved_model(session, model, task, tolerance)
-        comparison.verify()
+            if half is not None and tolerance is None:
+                cases = token_cases(served, task)
+                tolerance = precision_tolerance(served, model, task, cases)
+            comparison = compare_saved_model(session, served, task, tolerance)
+            comparison.verify()
+            agreement = (
+                {}
+                if half is None
+                else accuracy_gate(
+                    session, model, task, half.evaluation_file, half.max_drop
+                )
+            )
         files = sorted(
             path.relative_to(folder).as_posix()
             for path in folder.rglob("*")
@@ -128,6 +163,7 @@ def export_saved_model(
             files=file_entries(folder, files),
             ops=names,
             minimum_tf_serving=minimum,
+            **(precision_entry(agreement) if agreement else {}),
         )
         write_manifest(extra, manifest)
         write_model_card(extra, manifest, provenance or {})
@@ -140,6 +176,7 @@ def export_saved_model(
         "max_abs_difference": comparison.max_abs_difference,
         "tolerance": comparison.tolerance,
         "warm_up_records": records,
+        **({"precision": "bfloat16", "agreement": agreement} if agreement else {}),
     }
 
 
@@ -194,6 +231,9 @@ def check_saved_model(
     if (folder / EXTRA / MANIFEST_FILE).exists():
         manifest = read_manifest(folder / EXTRA, files_below=folder)
         others = other_model(manifest, model)
+        if "precision" in manifest and tolerance is None:
+            # Four times what bfloat16 moved outputs when it was made.
+            tolerance = float(manifest["measured"]["tolerance"])
     with SavedModelSession(folder) as session:
         outputs = session.output_names(SERVING_DEFAULT)
         task = describe_task(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 ROUNDS = 20
-"""At least so many; more until `SECONDS` have passed, for functions that take little."""
+"""At least so many; more until `SECONDS` have passed, for quick functions."""
 SECONDS = 0.5
 _MOST_ROUNDS = 400
 

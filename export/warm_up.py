@@ -25,6 +25,7 @@ from export.signatures import (
 )
 from export.task import Task
 
+BATCHING_FILE = Path("assets.extra") / "batching.config"
 WARM_UP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 MAX_RECORDS = 1000
 _SHORT_TOKENS = 8
@@ -73,12 +74,29 @@ def write_warm_up(
             f"--warm-up-batch-sizes: TensorFlow Serving reads {MAX_RECORDS} records "
             f"at most. Received: {len(sizes)} sizes, which make {len(records)}"
         )
+    (directory / BATCHING_FILE).parent.mkdir(exist_ok=True)
+    (directory / BATCHING_FILE).write_text(_batching_config(sizes), encoding="utf-8")
     path = directory / WARM_UP_FILE
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for record in records:
             writer.write(record)
     return len(records)
+
+
+def _batching_config(sizes: Sequence[int]) -> str:
+    """Returns batching parameters that allow exactly the sizes that are warmed up."""
+    lines = [
+        "# For --batching_parameters_file: exactly the sizes that this version's",
+        "# warm-up requests have. Never pad_variable_length_inputs: it pads input_ids",
+        "# with [CLS] and padding_mask with 1.",
+        f"max_batch_size {{ value: {max(sizes)} }}",
+        "batch_timeout_micros { value: 0 }",
+        "num_batch_threads { value: 2 }",
+        "max_enqueued_batches { value: 64 }",
+        *(f"allowed_batch_sizes: {size}" for size in sizes),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _requests(model_name: str, task: Task, size: int) -> Iterator[Any]:

@@ -11,8 +11,8 @@ def add_model_option(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         metavar="DIR",
-        help="directory of the model (save_to_preset): a classifier, backbone, masked LM or "
-        "span predictor",
+        help="directory of the model (save_to_preset): a classifier, backbone, "
+        "masked LM or span predictor",
     )
 
 

@@ -274,6 +274,68 @@ def test_classify_takes_examples(session: SavedModelSession, classifier: Any) ->
         session.run("classify", {"inputs": empty})
 
 
+def test_answers_say_what_was_cut_and_scores_come_alone(
+    artefacts: Artefacts, classifier: Any, tmp_path: Path
+) -> None:
+    """`--truncated` and `--scores-only`; the check knows them from the signatures."""
+    result = run(
+        *("saved-model", "--model", artefacts.model(), "--output", tmp_path / "clf"),
+        *("--truncated", "--scores-only", "--warm-up-batch-sizes", "2"),
+    )
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    signatures = result.output["signatures"]
+    assert signatures["serving_default"]["outputs"]["truncated"]["dtype"] == "bool"
+    assert set(signatures["scores_only"]["outputs"]) == {"scores"}
+    assert set(signatures["classify"]["outputs"]) == {"classes", "scores"}
+    # 38 tokens fit between [CLS] and [SEP].
+    texts = strings("a " * 38, "a " * 39, "", TEXTS[3])
+    with SavedModelSession(tmp_path / "clf" / "1") as session:
+        answer = session.run("serving_default", {"text": texts})
+        assert answer["truncated"].tolist() == [False, True, False, True]
+        alone = session.run("scores_only", {"text": texts})
+    np.testing.assert_array_equal(alone["scores"], answer["scores"])
+    check = run(
+        *("check", "--model", artefacts.model(), "--artefact", tmp_path / "clf")
+    )
+    assert check.status == 0, check.errors
+
+
+def test_bfloat16_is_smaller_and_gated_by_accuracy(
+    artefacts: Artefacts, classifier: Any, tmp_path: Path
+) -> None:
+    texts = ["good movie", "bad film", "was the movie bad", "x y z", "badly made film"]
+    best = keras_probabilities(classifier, texts).argmax(axis=-1)
+    rows = [f"{text}\t{LABELS[label]}" for text, label in zip(texts, best, strict=True)]
+    good, bad = tmp_path / "good.tsv", tmp_path / "bad.tsv"
+    good.write_text("\n".join(["text\tlabel", *rows]), encoding="utf-8")
+    words = ("saved-model", "--model", artefacts.model(), "--no-warm-up")
+    half = ("--precision", "bfloat16", "--max-drop", "20")
+    result = run(*words, "--output", tmp_path / "clf", *half, "--eval", good)
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    agreement = result.output["agreement"]
+    assert agreement["metric_before"] == 100.0
+    assert agreement["metric_after"] >= 80.0
+    assert 0 < agreement["max_abs_difference"] < 0.1
+    half_size, full_size = (
+        sum(path.stat().st_size for path in (base / "1" / "variables").iterdir())
+        for base in (tmp_path / "clf", artefacts.saved_model())
+    )
+    assert half_size < 0.8 * full_size
+    check = run("check", "--model", artefacts.model(), "--artefact", tmp_path / "clf")
+    assert check.status == 0, check.errors
+    for extra, message in (
+        (("--precision", "bfloat16"), "--eval: expected with --precision bfloat16"),
+        (("--eval", good), "--eval: expected with --precision bfloat16"),
+        ((*half, "--eval", bad), "bad.tsv"),
+    ):
+        refused = run(*words, "--output", tmp_path / "other", *extra)
+        assert refused.status == 2
+        assert message in refused.errors
+    assert not (tmp_path / "other").exists()
+
+
 def test_next_version_and_its_warm_up_sizes(
     artefacts: Artefacts, classifier: Any, tmp_path: Path
 ) -> None:
