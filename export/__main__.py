@@ -3,7 +3,7 @@
 import os
 import sys
 
-from command_line import Command, run_application
+from common.command_line import Command, run_application
 
 COMMANDS = {
     "saved-model": Command(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from export.labelled_examples import Example
 from export.onnx_graph import TOKENIZER_FILE, onnx_outputs
 from export.signatures import TOKEN_INPUTS, onnx_signature

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.evaluation import Evaluation, MetricDropError
 from export.heads import head_of
 from export.labelled_examples import read_examples

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.signatures import TEXT_INPUTS
 
 

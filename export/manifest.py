@@ -9,9 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from command_line import CommandError
+from common.command_line import CommandError
+from common.hashes import weights_sha256
 from export.parity import Comparison
 from export.task import Task
 from lvbert_tf.cost import Dimensions, model_flops
@@ -96,15 +95,6 @@ def measured(comparison: Comparison) -> dict[str, Any]:
         "tolerance": comparison.tolerance,
         "cases": dict(comparison.differences),
     }
-
-
-def weights_sha256(weights: Iterable[Any]) -> str:
-    """Returns the sha256 over variable paths and bytes, in sorted order of paths."""
-    digest = hashlib.sha256()
-    for weight in sorted(weights, key=lambda weight: str(weight.path)):
-        digest.update(weight.path.encode("utf-8"))
-        digest.update(np.ascontiguousarray(weight.numpy()).tobytes())
-    return digest.hexdigest()
 
 
 def other_model(manifest: Mapping[str, Any], model: Any) -> list[str]:

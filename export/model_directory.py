@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 _TASK_WEIGHTS = "task.weights.h5"
 _BACKBONE = "LVBertBackbone"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from export.heads import head_of
 from export.manifest import (
     describe_artefact,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import CommandError
+from common.command_line import CommandError
 from export.heads import head_of
 from export.task import Task
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.evaluation import Evaluation, MetricDropError, evaluation, token_batches
 from export.labelled_examples import read_examples, read_texts
 from export.manifest import file_entries, read_manifest, versions, write_manifest

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of graphs that take text
 
-from command_line import CommandError
+from common.command_line import CommandError
 from export.signatures import Signature
 
 Array = npt.NDArray[Any]

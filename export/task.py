@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 # Activations that leave probabilities, by name; "linear" leaves logits.
 _PROBABILITIES = ("softmax", "sigmoid")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.heads import head_of
 from export.signatures import (
     CLASSIFY,

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
-from export.commands.options import add_model_option, tolerance_value
+from common.arguments import positive
+from common.command_line import UsageError
+from export.commands.options import add_model_option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=tolerance_value,
+        type=positive,
         metavar="X",
         help="largest difference of scores (default: by the model's own rounding "
         "noise, at most 1e-5, for ONNX 1e-4)",

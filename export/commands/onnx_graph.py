@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from command_line import UsageError
+from common.arguments import positive
+from common.command_line import UsageError
 from export.commands.options import (
     add_model_option,
     add_pairs_option,
     pairs,
-    tolerance_value,
 )
 
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=tolerance_value,
+        type=positive,
         metavar="X",
         help="largest difference of scores from Keras (default: by the model's own "
         "rounding noise, at most 1e-4)",

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.arguments import at_least, not_negative
+from common.command_line import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-drop",
-        type=float,
+        type=not_negative,
         default=1.0,
         metavar="POINTS",
         help="how far the metric may fall, in percentage points (default 1.0)",
@@ -49,16 +50,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sequence-length",
-        type=int,
+        type=at_least(1),
         metavar="N",
         help="tokens of the text that latencies are measured with (default: the median "
         "of the examples)",
     )
     parser.add_argument(
-        "--batch-size", type=int, default=32, help="examples at a time (default 32)"
+        "--batch-size",
+        type=at_least(1),
+        default=32,
+        help="examples at a time (default 32)",
     )
     parser.add_argument(
-        "--max-examples", type=int, metavar="N", help="take only the first N examples"
+        "--max-examples",
+        type=at_least(1),
+        metavar="N",
+        help="take only the first N examples",
     )
     parser.add_argument(
         "--reduce-range",
@@ -69,16 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Quantises and returns the result."""
-    for flag in ("batch_size", "max_examples", "sequence_length"):
-        value = getattr(arguments, flag)
-        if value is not None and value < 1:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected at least 1. Received: {value}"
-            )
-    if not arguments.max_drop >= 0:
-        raise UsageError(
-            f"--max-drop: expected at least 0. Received: {arguments.max_drop}"
-        )
     if arguments.calibrate and arguments.method != "static":
         raise UsageError("--calibrate: only --method static is calibrated")
     if not Path(arguments.onnx).is_dir():

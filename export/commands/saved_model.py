@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.arguments import not_negative, positive
+from common.command_line import UsageError
 from export.commands.options import (
     add_model_option,
     add_pairs_option,
     integers,
     pairs,
-    tolerance_value,
 )
 
 
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-drop",
-        type=float,
+        type=not_negative,
         default=1.0,
         metavar="POINTS",
         help="how far their metric may fall, in percentage points (default 1.0)",
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=tolerance_value,
+        type=positive,
         metavar="X",
         help="largest difference of scores from Keras (default: by the model's own "
         "rounding noise, at most 1e-5)",
@@ -113,10 +113,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(
             "--eval: expected with --precision bfloat16, and only there. "
             f"Received: --precision {arguments.precision}"
-        )
-    if not arguments.max_drop >= 0:
-        raise UsageError(
-            f"--max-drop: expected at least 0. Received: {arguments.max_drop}"
         )
     model = load_model(arguments.model)
     from export.half_precision import bfloat16_flags

@@ -11,7 +11,7 @@ MASK = "[MASK]"
 
 
 class OnnxMaskedLM(OnnxModel):
-    """A masked language model that takes raw text; arguments as those of `OnnxModel`."""
+    """A masked language model that takes raw text; arguments as of `OnnxModel`."""
 
     kind = "masked_lm"
 

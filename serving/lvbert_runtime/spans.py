@@ -1,4 +1,4 @@
-"""Windows of a context, and the best spans over them; the rules of the official code."""
+"""Windows of a context, and the best spans over them, by the official rules."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence

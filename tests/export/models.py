@@ -3,21 +3,18 @@
 Each is made once a test session, wherever it is asked for first.
 """
 
-import contextlib
-import io
 import json
 import shutil
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from command_line import run_application
-from export.__main__ import COMMANDS
+from tests import commands
+from tests.commands import Ran
 
 VOCABULARY = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -36,22 +33,9 @@ TEXTS = (
 )
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a command ended."""
-
-    status: int
-    output: dict[str, Any] | None
-    errors: str
-
-
-def run(*argv: str | Path) -> Result:
+def run(*argv: str | Path) -> Ran:
     """Runs ``python -m export`` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = run_application("python -m export", "", COMMANDS, list(map(str, argv)))
-    lines = out.getvalue().splitlines()
-    return Result(status, json.loads(lines[-1]) if lines else None, err.getvalue())
+    return commands.run("export", *argv)
 
 
 def done(*argv: str | Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.model_directory import load_model, trained_on_pairs
 from export.task import describe_task
 from tests.export.models import Artefacts, make_classifier

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export import quantization, quantized_parts
 from export.labelled_examples import read_examples
 from export.manifest import read_manifest

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export import warm_up
 from export.saved_model import WARM_UP_BATCH_SIZES
 from export.saved_model_session import SavedModelSession

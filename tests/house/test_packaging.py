@@ -17,10 +17,9 @@ def test_the_wheel_ships_the_library_only(tmp_path: Path) -> None:
         "README.md",
         "LICENSE",
         "MANIFEST.in",
-        "command_line.py",
     ):
         (checkout / name).write_bytes((REPOSITORY / name).read_bytes())
-    for package in ("lvbert_tf", "training", "export", "serving", "tests"):
+    for package in ("lvbert_tf", "common", "training", "export", "serving", "tests"):
         for source in (REPOSITORY / package).rglob("*.py"):
             target = checkout / source.relative_to(REPOSITORY)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.quickstart import experiment as quickstart_experiment
 from training.run import settings
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.data import document_formats
 from training.data.compression import decompressed, split_suffixes
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.files import write_bytes
 from training.data.compression import decompressed, split_suffixes
-from training.data.pieces import write_file
 from training.data.split_rank import split_rank
 
 HEADER = ("text", "label")
@@ -81,7 +81,7 @@ def write_labelled(path: Path, rows: Iterable[LabelledText]) -> None:
     out.write("\t".join(HEADER) + "\n")
     for row in rows:
         out.write(f"{' '.join(row.text.split())}\t{' '.join(row.label.split())}\n")
-    write_file(path, out.getvalue().encode("utf-8"))
+    write_bytes(path, out.getvalue().encode("utf-8"))
 
 
 def write_corpus(path: Path, texts: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ def write_corpus(path: Path, texts: Iterable[str]) -> None:
         lines = [line.strip() for line in text.splitlines()]
         out.writelines(f"{line}\n" for line in lines if line)
         out.write("\n")
-    write_file(path, out.getvalue().encode("utf-8"))
+    write_bytes(path, out.getvalue().encode("utf-8"))
 
 
 def split_labelled(

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf import LVBertTextClassifier, LVBertTextClassifierPreprocessor
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay, layer_wise_decay
 from training.finetuning.classifier_data import training_dataset

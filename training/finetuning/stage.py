@@ -13,7 +13,8 @@ from typing import Any
 
 import keras
 
-from command_line import CommandError
+from common.command_line import CommandError
+from common.files import write_directory, write_text
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained, tasks
 from training.finetuning.classifier_data import batches, class_indices
@@ -24,7 +25,6 @@ from training.metrics.classification import accuracy, is_degenerate, majority_sh
 from training.run.devices import set_up
 from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
-from training.run.files import write_directory, write_text
 from training.run.progress import Progress
 
 

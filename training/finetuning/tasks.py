@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 TASK_NAMES = (
     *("cola", "mrpc", "mnli", "sst", "rte", "qnli", "qqp", "sts", "wnli"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from common.files import write_directory
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from training.data.verification import start_verification
 from training.loop.batches import data_identity
@@ -18,7 +19,6 @@ from training.pretraining.experiment import (
 )
 from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
-from training.run.files import write_directory
 from training.run.opening import open_run
 from training.run.options import Optimizer, Run
 

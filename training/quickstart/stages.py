@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from command_line import CommandError
+from common.command_line import CommandError
+from common.files import write_text
 from training.pretraining import experiment
 from training.quickstart import experiment as quickstart_experiment
 from training.quickstart.data import gather
 from training.quickstart.experiment import QuickstartExperiment
-from training.run.files import write_text
 
 Stage = Callable[[QuickstartExperiment, Path], Mapping[str, Any]]
 

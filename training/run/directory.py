@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from command_line import CommandError, UsageError, json_safe
+from common.command_line import CommandError, UsageError, json_safe
+from common.files import write_text
 from lvbert_tf.version import __version__
-from training.run.files import write_text
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
@@ -31,6 +31,9 @@ _LOCATIONS = frozenset(
         ("data", "directory"),
         ("model", "directory"),
         ("scoring", "supernet"),
+        ("scoring", "second_supernet"),
+        ("supernet", "run_dir"),
+        ("supernet", "config"),
         ("space", "latency_table"),
     }
 )

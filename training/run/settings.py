@@ -14,9 +14,9 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 T = TypeVar("T")
 Tables = dict[str, dict[str, Any]]
@@ -31,6 +31,20 @@ _NAMES: dict[type, str] = {
     float: "a number",
     str: "a string",
 }
+
+
+class Override(NamedTuple):
+    """A setting given outside the file.
+
+    Attributes:
+        where: what gave it, for messages: a flag.
+        key: ``section.key``.
+        text: the value as TOML, or a bare string.
+    """
+
+    where: str
+    key: str
+    text: str
 
 
 def setting(
@@ -68,7 +82,7 @@ def load(
     kind: type[T],
     stage: str,
     file: Path | None,
-    overrides: Iterable[str] = (),
+    overrides: Iterable[str | Override] = (),
 ) -> T:
     """Builds a configuration: defaults, then the file, then the overrides.
 
@@ -76,7 +90,7 @@ def load(
         kind: the configuration's dataclass.
         stage: the command that reads it, for example ``"pretrain"``.
         file: a TOML file, or None for the defaults alone.
-        overrides: ``"section.key=value"``; later ones win.
+        overrides: ``"section.key=value"``, or what a flag gave; later ones win.
 
     Returns:
         The configuration.
@@ -94,10 +108,10 @@ def load(
                 where = f"{source}: {section}.{key}"
                 merged[section, key] = _convert(field, value, where)
     for override in overrides:
-        section, key, text = _split(override)
-        field = _field(kind, section, key, f"--set {override}")
-        where = f"--set {section}.{key}"
-        merged[section, key] = _convert(field, _value(field, text), where)
+        given = override if isinstance(override, Override) else _split(override)
+        section, _, key = given.key.partition(".")
+        field = _field(kind, section, key, given.where)
+        merged[section, key] = _convert(field, _value(field, given.text), given.where)
     sections = {}
     for name, section_type in section_types(kind).items():
         values = {}
@@ -194,14 +208,15 @@ def _read(kind: type, stage: str, file: Path) -> Tables:
     return content
 
 
-def _split(override: str) -> tuple[str, str, str]:
+def _split(override: str) -> Override:
     name, equals, text = override.partition("=")
     section, dot, key = name.strip().partition(".")
     if not (equals and dot and section and key):
         raise UsageError(
             f"--set {override}: expected section.key=value, for example run.steps=100"
         )
-    return section, key, text.strip()
+    name = f"{section}.{key}"
+    return Override(f"--set {name}", name, text.strip())
 
 
 @dataclasses.dataclass(frozen=True)

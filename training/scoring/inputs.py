@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf import Architecture
 from training.loop.batches import data_identity
 from training.pretraining.experiment import SupernetExperiment

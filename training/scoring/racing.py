@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.scoring.racing_bound import (
     LEVEL,
     MIN_ROWS,

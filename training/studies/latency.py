@@ -12,11 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
+from common.files import write_text
 from lvbert_tf.architecture import letters as known_letters
 from lvbert_tf.presets import ModelSize, model_size
 from training.run.devices import set_up
-from training.run.files import write_text
 from training.run.progress import Progress
 from training.studies.latency_stacks import (
     Stack,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 import lvbert_tf
-from command_line import CommandError
+from common.command_line import CommandError
 from lvbert_tf.presets import ModelSize
 
 Array = npt.NDArray[Any]

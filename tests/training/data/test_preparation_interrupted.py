@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from tests.paths import REPOSITORY
 from tests.training.data.preparations import prepare_options, read_content, small_corpus
 from training.data import corpus as corpus_module

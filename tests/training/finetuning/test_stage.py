@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf import LVBertBackbone, LVBertTextClassifier, LVBertTokenizer
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from tests.paths import REPOSITORY
 from training.data.labelled import LabelledText, read_labelled, write_labelled
 from training.quickstart import experiment as quickstart_experiment

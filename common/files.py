@@ -7,11 +7,20 @@ from pathlib import Path
 
 
 def write_text(file: Path, text: str) -> None:
+    """Writes a UTF-8 file so that it is either whole under its name or not there."""
+    write_bytes(file, text.encode("utf-8"))
+
+
+def write_bytes(file: Path, content: bytes) -> None:
     """Writes a file so that it is either whole under its name or not there."""
     temporary = file.with_name(f"{file.name}.partial")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
+    temporary.write_bytes(content)
+    finish_file(temporary, file)
+
+
+def finish_file(temporary: Path, file: Path) -> None:
+    """Makes sure that a written file is on the disk, then gives it its name."""
+    with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
     temporary.replace(file)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from lvbert_tf.models.two_passes import (
+from lvbert_tf.models.routing.two_passes import (
     TwoPasses,
     free,
     make_stacks,

@@ -22,8 +22,8 @@ class TwoPasses:
 
     Attributes:
         forward: takes `(x, *others, *weights)`, returns `[y, *saved]`.
-        backward: takes `(of_y, *others, *weights, *saved)`, where `of_y` is the
-            gradient of y; returns `[of_x, *of_weights]`.
+        backward: takes `(grad_y, *others, *weights, *saved)`, where `grad_y` is the
+            gradient of y; returns `[grad_x, *grad_weights]`.
         saved: what `saved` is.
     """
 
@@ -48,18 +48,18 @@ def two_passes(
         weights: inputs that have one.
     """
 
-    def both(x: Any, of_y: Any, *rest: Any) -> list[Any]:
+    def both(x: Any, grad_y: Any, *rest: Any) -> list[Any]:
         y = function(x, *rest)
-        of_inputs = tf.gradients(
-            y, [x, *rest[len(others) :]], of_y, unconnected_gradients="zero"
+        grad_inputs = tf.gradients(
+            y, [x, *rest[len(others) :]], grad_y, unconnected_gradients="zero"
         )
-        return [y, *map(tf.convert_to_tensor, of_inputs)]
+        return [y, *map(tf.convert_to_tensor, grad_inputs)]
 
     whole = tf.compat.v1.wrap_function(both, [x, x, *others, *weights])
-    x_in, of_y, *rest = whole.inputs[: 2 + len(others) + len(weights)]
-    y, *of_inputs = whole.outputs
+    x_in, grad_y, *rest = whole.inputs[: 2 + len(others) + len(weights)]
+    y, *grad_inputs = whole.outputs
     operations = whole.graph.get_operations()
-    second = _depending(operations, [of_y])
+    second = _depending(operations, [grad_y])
     # What is made of constants and weights alone is cheaper to make again than to keep.
     varying = _depending(operations, [x_in, *rest[: len(others)]])
     given = {tensor.ref() for tensor in rest}
@@ -68,13 +68,13 @@ def two_passes(
     ]
     saved = {
         tensor.ref(): tensor
-        for tensor in (*needed, *of_inputs)
+        for tensor in (*needed, *grad_inputs)
         if tensor.op in varying - second and tensor.ref() not in given
     }
     between = list(saved.values())
     return TwoPasses(
         whole.prune([x_in, *rest], [y, *between]),
-        whole.prune([of_y, *rest, *between], of_inputs),
+        whole.prune([grad_y, *rest, *between], grad_inputs),
         tuple(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in between),
     )
 

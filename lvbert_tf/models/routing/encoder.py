@@ -13,9 +13,9 @@ from lvbert_tf.distribution import compiles_with_xla, local_variable
 from lvbert_tf.layers.dropout import salted
 from lvbert_tf.layers.encoder import make_projection, make_residual_layer
 from lvbert_tf.layers.registry import LayerOptions
-from lvbert_tf.models.routed_layers import RoutedLayers, call_with
-from lvbert_tf.models.slots import SeparateSlots, SharedSlots, Slots
-from lvbert_tf.models.traced_routed_layers import TracedRoutedLayers
+from lvbert_tf.models.routing.layers import RoutedLayers, call_with
+from lvbert_tf.models.routing.slots import SeparateSlots, SharedSlots, Slots
+from lvbert_tf.models.routing.traced_layers import TracedRoutedLayers
 from lvbert_tf.optimization import AdamW
 
 _GROUP = 4

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.residual import ResidualLayer
-from lvbert_tf.models.slots import SlotLayout, Slots
+from lvbert_tf.models.routing.slots import SlotLayout, Slots
 from lvbert_tf.optimization import AdamW
 
 Weights = list[list[tf.Variable]]

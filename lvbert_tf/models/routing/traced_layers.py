@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from lvbert_tf.distribution import static_replica_id
 from lvbert_tf.layers.residual import ResidualLayer
-from lvbert_tf.models.routed_layers import RoutedLayers, Weights, call_with
-from lvbert_tf.models.slots import SlotLayout, Slots
-from lvbert_tf.models.two_passes import (
+from lvbert_tf.models.routing.layers import RoutedLayers, Weights, call_with
+from lvbert_tf.models.routing.slots import SlotLayout, Slots
+from lvbert_tf.models.routing.two_passes import (
     Stacks,
     TwoPasses,
     free,
@@ -99,9 +99,9 @@ class TracedRoutedLayers(RoutedLayers):
             own = tf.nest.pack_sequence_as(slots, flat)
             y = forward(letters, x, mask, seeds, own, stacks)
 
-            def gradient(of_y: Any) -> tuple[Any, ...]:
-                of_x, of_slots = backward(letters, of_y, mask, seeds, own, stacks)
-                return of_x, *tf.nest.flatten(of_slots)
+            def gradient(grad_y: Any) -> tuple[Any, ...]:
+                grad_x, grad_slots = backward(letters, grad_y, mask, seeds, own, stacks)
+                return grad_x, *tf.nest.flatten(grad_slots)
 
             return y, gradient
 
@@ -174,25 +174,27 @@ class TracedRoutedLayers(RoutedLayers):
         self,
         passes: list[TwoPasses],
         letters: Any,
-        of_y: Any,
+        grad_y: Any,
         mask: Any,
         seeds: Any,
         slots: list[Slots],
         stacks: list[Stacks],
     ) -> tuple[Any, list[Slots]]:
-        def differentiate(j: int, i: int, of_y: Any) -> list[Any]:
+        def differentiate(j: int, i: int, grad_y: Any) -> list[Any]:
             own = self.layout.of_letter(j, slots[i])
             saved = pop(stacks[i], passes[j].saved)
-            of_x, *of_weights = passes[j].backward(of_y, mask, seeds[i], *own, *saved)
-            return [of_x, *self.layout.filled(j, of_weights)]
+            grad_x, *grad_weights = passes[j].backward(
+                grad_y, mask, seeds[i], *own, *saved
+            )
+            return [grad_x, *self.layout.filled(j, grad_weights)]
 
-        of_slots: list[Slots] = [[]] * len(slots)
+        grad_slots: list[Slots] = [[]] * len(slots)
         for i in reversed(range(len(slots))):
-            of_x, *of_slots[i] = self._switch(letters[i], differentiate, i, of_y)
-            of_x.set_shape(of_y.shape)
-            of_y = of_x
+            grad_x, *grad_slots[i] = self._switch(letters[i], differentiate, i, grad_y)
+            grad_x.set_shape(grad_y.shape)
+            grad_y = grad_x
             free(stacks[i])
-        return of_y, of_slots
+        return grad_y, grad_slots
 
 
 def _specs(*tensors: Any) -> list[tf.TensorSpec]:

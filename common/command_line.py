@@ -23,7 +23,7 @@ else:
     _NAME = "lvbert_tf.command_line"
     if _NAME not in sys.modules:
         _spec = spec_from_file_location(
-            _NAME, Path(__file__).parent / "lvbert_tf" / "command_line.py"
+            _NAME, Path(__file__).parent.parent / "lvbert_tf" / "command_line.py"
         )
         sys.modules[_NAME] = module_from_spec(_spec)
         _spec.loader.exec_module(sys.modules[_NAME])

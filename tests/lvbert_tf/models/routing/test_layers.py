@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from lvbert_tf import LVBertSupernet
-from lvbert_tf.models import traced_routed_layers
-from lvbert_tf.models.two_passes import make_stacks
+from lvbert_tf.models.routing import traced_layers
+from lvbert_tf.models.routing.two_passes import make_stacks
 from lvbert_tf.optimization import AdamW
 from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
 
@@ -90,7 +90,7 @@ def test_a_step_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         handles.extend(stacks.values())
         return stacks
 
-    monkeypatch.setattr(traced_routed_layers, "make_stacks", remembered)
+    monkeypatch.setattr(traced_layers, "make_stacks", remembered)
     supernet = _supernet(False, 5, dropout=0.1)
     batch = pretraining_batch(0, route=[0, 1, 2, 0, 1])
 
@@ -112,7 +112,7 @@ def test_a_call_alone_keeps_nothing_for_a_gradient(
     def refuse(passes: Any) -> None:
         raise AssertionError("a stack for a gradient that nobody takes")
 
-    monkeypatch.setattr(traced_routed_layers, "make_stacks", refuse)
+    monkeypatch.setattr(traced_layers, "make_stacks", refuse)
     supernet = _supernet(False, 5, dropout=0.1)
     batch = pretraining_batch(0, route=[0, 1, 2, 0, 1])
     first, second = (np.asarray(supernet(batch, training=True)) for _ in range(2))
