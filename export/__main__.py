@@ -1,4 +1,4 @@
-"""``python -m export saved-model | onnx | quantize | check``."""
+"""``python -m export saved-model | onnx | file | quantize | check``."""
 
 import os
 import sys
@@ -12,6 +12,9 @@ COMMANDS = {
     "onnx": Command(
         "export.commands.onnx_graph",
         "write an ONNX graph with its tokenizer and labels",
+    ),
+    "file": Command(
+        "export.commands.file", "write one file: .keras, safetensors or LiteRT"
     ),
     "quantize": Command(
         "export.commands.quantize", "shrink an ONNX artefact to 8-bit weights"

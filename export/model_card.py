@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-CARD_FILE = "model_card.md"
+from common.model_card import CARD_FILE, training_lines
 
 
 def model_card(manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def model_card(manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> st
     sections = (
         ("", _what(manifest)),
         ("## Inputs and outputs", _interface(manifest["task"])),
-        ("## Data and training", _training(provenance)),
+        ("## Data and training", training_lines(provenance)),
         ("## Size and cost", _cost(manifest)),
         ("## Limits", _limits(manifest)),
         ("## How the artefact was checked", _checks(manifest)),
@@ -75,22 +75,6 @@ def _interface(task: Mapping[str, Any]) -> Iterator[str]:
     for label in task["labels"]:
         # As JSON, so that spaces and line breaks in a label show.
         yield f"  * `{json.dumps(label, ensure_ascii=False)}`"
-
-
-def _training(provenance: Mapping[str, Any]) -> Iterator[str]:
-    if not provenance:
-        yield "Unknown: the model directory has no `training.json`."
-        return
-    for name in ("stage", "task", "objective", "seed", "trained_sequence_length"):
-        if name in provenance:
-            yield f"* {name.replace('_', ' ').capitalize()}: {provenance[name]}"
-    if provenance.get("pretraining"):
-        before = provenance["pretraining"]
-        parts = [
-            f"{key} {before[key]}" for key in ("stage", "objective") if key in before
-        ]
-        yield f"* Pretrained: {', '.join(parts) or 'yes'}"
-    yield "* Metrics: see `result.json` of the run that trained it."
 
 
 def _cost(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from common.command_line import UsageError
+from common.model_card import CARD_FILE
 from export.evaluation import Evaluation, MetricDropError, evaluation, token_batches
 from export.labelled_examples import read_examples, read_texts
 from export.manifest import file_entries, read_manifest, versions, write_manifest
-from export.model_card import CARD_FILE
 from export.onnx_graph import (
     FILES,
     LABELS_FILE,

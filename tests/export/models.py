@@ -52,6 +52,7 @@ def make_classifier(
     regression: bool = False,
     labels: tuple[str, ...] | None = LABELS,
     seed: int = 1,
+    architecture: str = "csf",
 ) -> Any:
     """Returns a classifier with weights far from their initial values.
 
@@ -64,7 +65,7 @@ def make_classifier(
     keras.utils.set_random_seed(seed)
     backbone = lvbert_tf.LVBertBackbone(
         len(VOCABULARY),
-        "csf",
+        architecture,
         embedding_dim=16,
         hidden_dim=32,
         intermediate_dim=64,
@@ -147,6 +148,9 @@ class Artefacts:
             # Convolutions that see the padding, as in converted checkpoints.
             "official": {"mask_convolution": False, "labels": None, "seed": 2},
             "pairs": {"regression": True, "seed": 3},
+            # Without feed-forward layers, for LiteRT.
+            "mixing": {"architecture": "csc"},
+            "official-mixing": {"architecture": "cs", "mask_convolution": False},
         }
 
         def make(path: Path) -> None:

@@ -15,6 +15,7 @@ import keras
 
 from common.command_line import CommandError
 from common.files import write_directory, write_text
+from common.model_card import write_directory_card
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained, tasks
 from training.finetuning.classifier_data import batches, class_indices
@@ -145,6 +146,7 @@ def _train_and_predict(
         }
         text = json.dumps(provenance, indent=2) + "\n"
         (path / "training.json").write_text(text, encoding="utf-8")
+        write_directory_card(path)
 
     write_directory(model_dir, write)
     return predicted, curve
