@@ -101,7 +101,7 @@ class InferenceGraph(tf.Module):
                 }
             )
         )
-        functions = {
+        functions: dict[str, Callable[..., Tensors]] = {
             SERVING_DEFAULT: self._texts,
             SCORES_ONLY: self._scores_only,
             TOKENS: self._tokens,

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -210,9 +211,7 @@ def _measured(
         name: onnx_outputs(path, signature)
         for name, path in (("before", float_file), ("after", file))
     }
-    times = interleaved(
-        {name: (lambda run=run: run(data.single)) for name, run in runs.items()}
-    )
+    times = interleaved({name: partial(run, data.single) for name, run in runs.items()})
     return {
         "metric": metric,
         "metric_before": metric_before,

@@ -54,7 +54,9 @@ class OnnxMaskedLM(OnnxModel):
         exponentials = np.exp(logits.astype("float64") - logits.max())
         shares = exponentials / exponentials.sum()
         best = np.argsort(-shares, kind="stable")[:top_k]
-        return [(self._tokenizer.id_to_token(int(i)), float(shares[i])) for i in best]
+        return [
+            (str(self._tokenizer.id_to_token(int(i))), float(shares[i])) for i in best
+        ]
 
     def _rows(self, texts: Sequence[str]) -> list[Row]:
         self._encode("texts", texts)  # refuses what is no list of strings
