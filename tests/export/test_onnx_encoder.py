@@ -1,4 +1,4 @@
-"""The graph that is written layer by layer: what is in it, and in every operator set."""
+"""The graph that is written layer by layer: what is in it, in any operator set."""
 
 from collections import Counter
 from pathlib import Path
