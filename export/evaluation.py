@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from common.command_line import CommandError, UsageError
-from export.labelled_examples import Example
+from common.labelled_tables.examples import LabelledExample
 from export.onnx_graph import TOKENIZER_FILE, onnx_outputs
 from export.signatures import TOKEN_INPUTS, onnx_signature
 from export.task import Task
@@ -35,7 +35,7 @@ class Evaluation:
     """
 
     task: Task
-    examples: Sequence[Example]
+    examples: Sequence[LabelledExample]
     batches: Sequence[Batch]
     single: Batch
 
@@ -65,7 +65,7 @@ class Evaluation:
 def evaluation(
     source: Path,
     task: Task,
-    examples: Sequence[Example],
+    examples: Sequence[LabelledExample],
     batch_size: int,
     sequence_length: int | None,
 ) -> Evaluation:
@@ -105,7 +105,7 @@ def evaluation(
 
 
 def token_batches(
-    source: Path, task: Task, examples: Sequence[Example], batch_size: int
+    source: Path, task: Task, examples: Sequence[LabelledExample], batch_size: int
 ) -> Iterator[Batch]:
     """Turns examples into token inputs with an artefact's own tokenizer."""
     import tensorflow as tf

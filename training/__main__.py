@@ -43,6 +43,16 @@ COMMANDS = {
     "finetune": Command(
         "training.commands.finetune", "fine-tune a pretrained model on a task"
     ),
+    "predict": Command(
+        "training.commands.predict", "label a file of texts with a fine-tuned model"
+    ),
+    "predict-glue": Command(
+        "training.commands.predict_glue",
+        "write, or check, a submission to the GLUE server",
+    ),
+    "predict-squad": Command(
+        "training.commands.predict_squad", "answer, or check, a file of SQuAD questions"
+    ),
     "quickstart": Command(
         "training.commands.quickstart",
         "the whole journey, from raw text to served answers",

@@ -1,5 +1,8 @@
 """Token, position and segment embeddings, of a width of their own."""
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -40,6 +43,23 @@ class TableLookup(keras.layers.Embedding):
         super().quantize(mode, type_check=False, config=config)
 
 
+_OCCURRENCES: ContextVar[bool] = ContextVar("gradient_of_occurrences", default=False)
+
+
+@contextlib.contextmanager
+def gradient_of_occurrences() -> Iterator[None]:
+    """Within the block the token table's gradient has a row for each occurrence.
+
+    It is a `tf.IndexedSlices`, as in the official fine-tuning, which
+    `AdamW(clip_occurrences=True)` needs to see. Its sum is the dense gradient.
+    """
+    token = _OCCURRENCES.set(True)
+    try:
+        yield
+    finally:
+        _OCCURRENCES.reset(token)
+
+
 @keras.saving.register_keras_serializable(package="lvbert_tf")
 class TokenEmbedding(TableLookup):
     """The token table, which stays in floating point when a model is quantised.
@@ -47,6 +67,13 @@ class TokenEmbedding(TableLookup):
     The masked-LM head multiplies with the same table: its values must be numbers, not
     the integers of a quantised layer.
     """
+
+    def call(self, inputs: Any) -> Any:
+        """Looks up int32 ids of any shape: their shape with E appended."""
+        if _OCCURRENCES.get():
+            rows = ops.take(self.embeddings, inputs, axis=0)
+            return ops.cast(rows, self.compute_dtype)
+        return super().call(inputs)
 
     def quantize(
         self, mode: Any = None, type_check: bool = True, config: Any = None

@@ -256,17 +256,34 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         text = tf.convert_to_tensor(y["answer_text"])
         unanswerable = first < 0
         length = tf.strings.length(text, unit="UTF8_CHAR")
+        # `substr` refuses places beyond the text: those are wrong like any other.
+        beyond = first >= tf.strings.length(context, unit="UTF8_CHAR")
         found = tf.strings.substr(
-            context, tf.maximum(first, 0), length, unit="UTF8_CHAR"
+            context,
+            tf.where(beyond | unanswerable, 0, first),
+            length,
+            unit="UTF8_CHAR",
         )
+        right = (found == text) & ~beyond & (length > 0)
+        wrong = ~tf.where(unanswerable, length == 0, right)
         check = tf.debugging.Assert(
-            tf.reduce_all((found == text) & (unanswerable | (length > 0))),
+            ~tf.reduce_any(wrong),
             [
-                "`answer_text` must stand in `context` at `answer_start`; expected:",
-                tf.boolean_mask(text, found != text),
+                "`answer_text` must stand in `context` at `answer_start`, and be empty "
+                "where that is negative. Rows of the batch where it is not so:",
+                tf.where(wrong)[:, 0],
+                "their `answer_start`:",
+                tf.boolean_mask(first, wrong),
+                "expected there:",
+                tf.boolean_mask(text, wrong),
                 "found:",
-                tf.boolean_mask(found, found != text),
+                tf.where(
+                    tf.boolean_mask(beyond, wrong),
+                    "(the context ends before)",
+                    tf.boolean_mask(found, wrong),
+                ),
             ],
+            summarize=10,
         )
         with tf.control_dependencies([] if check is None else [check]):
             last = first + length

@@ -241,8 +241,8 @@ def test_the_range_is_reduced_where_sums_would_saturate(
         ("text\tscore\na\t1\n", ":1: expected a header with the columns text, label"),
         ("text\tlabel\na\n", ":2: expected 2 columns"),
         ("text\tlabel\n\na\tmixed\n", ":3: label: expected one of negative"),
-        ("text\tlabel\n", "at least one example"),
-        ("", ":1: expected a header"),
+        ("text\tlabel\n", "at least one row"),
+        ("", "expected a header, found an empty file"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(
@@ -269,6 +269,9 @@ def test_a_number_is_expected_of_a_regression(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("text\tlabel\na\t0.5\nb\thigh\n")
     with pytest.raises(UsageError, match=r"dev\.tsv:3: label: expected a number"):
+        read_examples(path, pairs=False, labels=None)
+    path.write_text("text\tlabel\na\t0.5\nb\tnan\n")
+    with pytest.raises(UsageError, match=r"dev\.tsv:3: label: expected a finite"):
         read_examples(path, pairs=False, labels=None)
 
 

@@ -52,11 +52,11 @@ class PublicReviews:
 
     def read_reviews(self) -> list[LabelledText]:
         """Returns the labelled reviews."""
-        return read_labelled(self.reviews)
+        return read_labelled(self.reviews, quoting="none")
 
     def read_sentences(self) -> list[LabelledText]:
         """Returns the labelled sentences."""
-        return read_labelled(self.sentences)
+        return read_labelled(self.sentences, quoting="none")
 
 
 def public_reviews(directory: str | Path) -> PublicReviews:

@@ -11,7 +11,7 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -29,6 +29,8 @@ of all predicted positions, kept ones included."""
 _LOCATIONS = frozenset(
     {
         ("data", "directory"),
+        ("data", "train"),
+        ("data", "dev"),
         ("model", "directory"),
         ("scoring", "supernet"),
         ("scoring", "second_supernet"),
@@ -77,6 +79,7 @@ class RunDirectory:
         config_toml: str,
         identity: Mapping[str, Any],
         worker: int = 0,
+        extendable: Collection[tuple[str, str]] = (),
     ) -> "RunDirectory":
         """Opens a run's directory to work in it, making it if it isn't there.
 
@@ -84,6 +87,8 @@ class RunDirectory:
             path: the directory.
             config_toml: the resolved configuration, with its ``stage`` key.
             identity: what else must be the same to go on: hashes of the data.
+            extendable: settings that may differ from those of the run that is there;
+                its configuration then takes the new ones.
             worker: index of this process; those after the first one write into
                 directories of their own below, and resume from the first one's state.
 
@@ -114,7 +119,7 @@ class RunDirectory:
         path.mkdir(parents=True, exist_ok=True)
         run._acquire()
         try:
-            run._begin(config_toml, identity)
+            run._begin(config_toml, identity, extendable)
         except BaseException:
             run.close()
             raise
@@ -230,15 +235,27 @@ class RunDirectory:
             ) from error
         self._lock = stream
 
-    def _begin(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+    def _begin(
+        self,
+        config_toml: str,
+        identity: Mapping[str, Any],
+        extendable: Collection[tuple[str, str]],
+    ) -> None:
         if self.config_file.exists():
-            self._check_same(config_toml, identity)
+            self._check_same(config_toml, identity, extendable)
+            if extendable:
+                write_text(self.config_file, config_toml)
             return
         versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)
 
-    def _check_same(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+    def _check_same(
+        self,
+        config_toml: str,
+        identity: Mapping[str, Any],
+        extendable: Collection[tuple[str, str]],
+    ) -> None:
         there = _flat(read_tables(self.config_file))
         asked = _flat(read_tables(self.config_file, config_toml))
         versions = self.versions()
@@ -248,7 +265,9 @@ class RunDirectory:
         different = [
             f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
             for key in sorted(there.keys() | asked.keys())
-            if key not in _LOCATIONS and there.get(key) != asked.get(key)
+            if key not in _LOCATIONS
+            and key not in extendable
+            and there.get(key) != asked.get(key)
         ]
         if different:
             raise UsageError(

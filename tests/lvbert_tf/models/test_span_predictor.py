@@ -216,6 +216,17 @@ def test_wrong_use_is_told() -> None:
     y = {"answer_start": tf.constant([0]), "answer_text": tf.constant(["rome"])}
     with pytest.raises(tf.errors.InvalidArgumentError, match="must stand in `context`"):
         preprocessor(x, y=y)
+    # The row is named, also where the place is beyond the text.
+    x = {name: tf.repeat(value, 3) for name, value in x.items()}
+    y = {
+        "answer_start": tf.constant([3, -1, 900]),
+        "answer_text": tf.constant(["rome", "", "rome"]),
+    }
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        preprocessor(x, y=y)
+    assert "[2]" in str(raised.value)
+    assert "the context ends before" in str(raised.value)
+    x = {name: value[:1] for name, value in x.items()}
     predictor = _predictor()
     with pytest.raises(ValueError, match="as many contexts"):
         predictor.answer(["where?"], [])
