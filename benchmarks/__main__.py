@@ -17,6 +17,8 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "export_latency",
+    "latency_table",
     "search_racing",
     "search_scoring",
 )
