@@ -190,7 +190,7 @@ SignatureDefMap: Any = _CLASSES["SignatureDefMap"]
 def dtype_name(number: int) -> str:
     """Returns TensorFlow's name of a type: ``DT_INT32``, ``DT_STRING``."""
     if number not in _NAMES:
-        return str(number)
+        return str(number) if number else "DT_INVALID"
     name = _NAMES[number][0]
     common = {"float32": "float", "float64": "double", "object": "string"}
     return f"DT_{common.get(name, name).upper()}"

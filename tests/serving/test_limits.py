@@ -46,12 +46,6 @@ def small(models: Path) -> Iterator[EmbeddedServer]:
         yield running
 
 
-def resident_mb(process: int) -> float:
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    (line,) = [line for line in lines if line.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
-
-
 def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
     server: RunningServer,
 ) -> None:
@@ -62,7 +56,7 @@ def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
     tensor.tensor_shape.dim.add(size=50_000)
     tensor.string_val.append(b"good film " * 38)
     assert request.ByteSize() < 450
-    before = resident_mb(server.process.pid)
+    before = server.resident_mb()
     with grpc.insecure_channel(server.grpc_address) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
@@ -77,7 +71,7 @@ def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
         tensor.int_val.append(1)
         with pytest.raises(grpc.RpcError, match="--max-tokens"):
             stub.Predict(request, timeout=30)
-    assert resident_mb(server.process.pid) < before + 100
+    assert server.resident_mb() < before + 100
 
 
 def test_many_rows_are_the_clients_error(server: RunningServer) -> None:
