@@ -47,6 +47,9 @@ _JSON = st.recursive(
     max_leaves=12,
 )
 _BODIES = st.one_of(
+    st.lists(_TEXTS, min_size=1, max_size=4).map(
+        lambda texts: json.dumps({"instances": texts}).encode()
+    ),
     st.fixed_dictionaries(
         {},
         optional={
@@ -67,6 +70,7 @@ _BODIES = st.one_of(
     ),
 )
 _PATHS = st.one_of(
+    st.just("/v1/models/clf:predict"),
     st.sampled_from(
         [
             "/v1/models/clf:predict",
@@ -184,6 +188,17 @@ def messages(draw: st.DrawFn) -> bytes:
     """Predict, Classify and Regress requests, whole or damaged."""
     from tensorflow_serving.apis import classification_pb2, predict_pb2
 
+    if draw(st.integers(0, 3)) == 0:
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = "clf"
+        # Well formed, but for the bytes of the texts, their number and its broadcast.
+        texts = draw(st.lists(st.binary(max_size=30), min_size=1, max_size=4))
+        tensor = request.inputs["text"]
+        tensor.dtype = 7
+        tensor.string_val.extend(texts)
+        more = draw(st.sampled_from([0, 0, 0, 5, 200, 5000]))
+        tensor.tensor_shape.dim.add(size=len(texts) + more)
+        return request.SerializeToString()
     if draw(st.booleans()):
         request = predict_pb2.PredictRequest()
         for name in draw(st.lists(_NAMES, max_size=3)):
@@ -252,7 +267,7 @@ def fuzz(server: RunningServer, requests: int, number: int) -> Counter[str]:
 
     @seed(number)
     @options
-    @given(st.sampled_from(_METHODS), messages())
+    @given(st.sampled_from(["Predict", "Predict", *_METHODS]), messages())
     def over_grpc(method: str, message: bytes) -> None:
         fuzzer.grpc(method, message)
 
