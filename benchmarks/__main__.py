@@ -17,6 +17,7 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "finetuning_speed",
     "search_racing",
     "search_scoring",
 )

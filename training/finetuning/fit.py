@@ -86,8 +86,8 @@ def train(
     batch_size = settings.run.batch_size
     per_epoch = math.ceil(len(problem.lengths) / batch_size)
     total = learning.epochs * per_epoch
-    optimizer = _optimizer(problem, settings, learning, total)
-    step_function = _step_function(problem, optimizer, settings, seed)
+    optimizer = optimizer_of(problem, settings, learning, total)
+    step_function = step_function_of(problem, optimizer, settings, seed)
     every = max(1, total // _LOGS_PER_RUN)
     variables = [*problem.model.weights, *optimizer.variables]
     checkpoint, best = place / "checkpoint.npz", place / "best.npz"
@@ -142,9 +142,10 @@ def forget_checkpoints(place: Path) -> None:
         (place / name).unlink(missing_ok=True)
 
 
-def _optimizer(
+def optimizer_of(
     problem: Problem, settings: FinetuneExperiment, learning: Learning, total: int
 ) -> AdamW:
+    """Returns the optimizer of `total` steps, with its moments."""
     options = settings.optimizer
     optimizer = AdamW(
         WarmupLinearDecay(
@@ -161,7 +162,7 @@ def _optimizer(
     return optimizer
 
 
-def _step_function(
+def step_function_of(
     problem: Problem, optimizer: AdamW, settings: FinetuneExperiment, seed: int
 ) -> Callable[..., Any]:
     """Returns one traced step; one trace serves batches of every shape."""

@@ -119,8 +119,8 @@ class Targets:
             }
         if self.kind == "multi_label":
             true = values > 0.5
-            rows = ["".join("01"[bit] for bit in row) for row in true]
-            guesses = ["".join("01"[bit] for bit in row) for row in predicted]
+            rows = ["".join("01"[int(bit)] for bit in row) for row in true]
+            guesses = ["".join("01"[int(bit)] for bit in row) for row in predicted]
             return {
                 **multi_label_figures(predicted, true),
                 "degenerate": is_degenerate(predicted),
