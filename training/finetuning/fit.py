@@ -16,9 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.command_line import CommandError
+from lvbert_tf.layer_decay import layer_wise_decay
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.embeddings import gradient_of_occurrences
-from lvbert_tf.optimization import AdamW, WarmupLinearDecay, layer_wise_decay
+from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from training.finetuning.encoding import epoch_batches, rounded
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.learning import Learning
