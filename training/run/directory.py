@@ -39,6 +39,8 @@ _LOCATIONS = frozenset(
         ("space", "latency_table"),
     }
 )
+# What one call asks for says nothing of the run.
+_OF_ONE_CALL = frozenset({("run", "reset_optimizer")})
 
 
 class RunDirectory:
@@ -265,7 +267,7 @@ class RunDirectory:
         different = [
             f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
             for key in sorted(there.keys() | asked.keys())
-            if key not in _LOCATIONS
+            if key not in _LOCATIONS | _OF_ONE_CALL
             and key not in extendable
             and there.get(key) != asked.get(key)
         ]
