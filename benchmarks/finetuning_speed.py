@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.measure import REPOSITORY
 
 BATCH, WINDOW = 32, 128
-STEPS = 24
+STEPS = 10
 SHARED = Path(os.environ.get("LVBERT_SHARED", REPOSITORY.parent / "shared"))
 
 
