@@ -18,6 +18,8 @@ SUITE = (
     "supernet_step",
     "supernet_limits",
     "finetuning_speed",
+    "export_latency",
+    "latency_table",
     "search_racing",
     "search_scoring",
 )

@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from lvbert_tf.layers.dropout import Dropout
+from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
 
 LAYER_NORM_EPSILON = 1e-12
@@ -102,8 +103,9 @@ class Embeddings(keras.layers.Layer):
         (B, T, E).
 
     Raises:
-        ValueError: if T is known and larger than `max_sequence_length`. Where T is
-            only known at run time the position lookup fails instead.
+        ValueError: if ids are no integers, or T is known and larger than
+            `max_sequence_length`. Where T is only known at run time the position
+            lookup fails instead.
     """
 
     def __init__(
@@ -157,6 +159,8 @@ class Embeddings(keras.layers.Layer):
 
     def normalized(self, token_ids: Any, segment_ids: Any) -> Any:
         """Returns the sum of the tables after LayerNorm, before dropout: (B, T, E)."""
+        check_ids("token_ids", token_ids)
+        check_ids("segment_ids", segment_ids)
         length = token_ids.shape[1]
         if isinstance(length, int) and length > self.max_sequence_length:
             raise ValueError(

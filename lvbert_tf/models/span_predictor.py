@@ -1,24 +1,30 @@
 """LVBertSpanPredictor: answers questions by spans of a text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 from keras import ops
-from keras_hub.models import Task
 
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
+from lvbert_tf.models.rows import text_column
 from lvbert_tf.models.span_decoding import Answer, best_answers, unanswerable_scores
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
+from lvbert_tf.models.span_targets import answer_targets
 
 _TARGETS = ("start_positions", "end_positions", "unanswerable")
 
 
+class SpanPredictor(EncoderTask, keras_hub.models.Task):
+    """The kind of task, trained on checked and shuffled arrays."""
+
+
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertSpanPredictor(EncoderTask, Task):
+class LVBertSpanPredictor(SpanPredictor):
     """A backbone with the official code's joint start and end head for SQuAD.
 
     Args:
@@ -181,6 +187,20 @@ class LVBertSpanPredictor(EncoderTask, Task):
         for name, hit in hits.items():
             self.accuracies[name].update_state(hit, sample_weight=sample_weight)
         return {metric.name: metric.result() for metric in self.metrics}
+
+    def _texts(self, x: Any) -> Any:
+        if not isinstance(x, Mapping) or not {"question", "context"} <= set(x):
+            found = sorted(x) if isinstance(x, Mapping) else type(x).__name__
+            raise ValueError(
+                "`x` must be a dict with `question` and `context`, each strings (B,). "
+                f"Received: {found}"
+            )
+        return {name: text_column(x[name], name) for name in ("question", "context")}
+
+    def _targets(self, x: Any, y: Any) -> Any:
+        if self.preprocessor is None:
+            return super()._targets(x, y)
+        return answer_targets(x["context"], y)
 
     def answer(
         self,

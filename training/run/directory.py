@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 
 from common.command_line import CommandError, UsageError, json_safe
 from common.files import write_text
+from common.json_lines import append_line, read_lines
 from lvbert_tf.version import __version__
 from training.run.settings import STAGE_KEY, read_tables
 
@@ -181,19 +182,19 @@ class RunDirectory:
 
     def append_metrics(self, step: int, split: str, metrics: Mapping[str, Any]) -> None:
         """Adds a line to the metrics."""
-        _append(self.metrics_file, {"step": step, "split": split, **metrics})
+        append_line(self.metrics_file, {"step": step, "split": split, **metrics})
 
     def append_timing(self, step: int, timing: Mapping[str, Any]) -> None:
         """Adds a line to the rates."""
-        _append(self.timing_file, {"step": step, **timing})
+        append_line(self.timing_file, {"step": step, **timing})
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of the metrics that are whole."""
-        return _read_lines(self.metrics_file)
+        return read_lines(self.metrics_file)
 
     def timing(self) -> list[dict[str, Any]]:
         """Returns the lines of the rates that are whole."""
-        return _read_lines(self.timing_file)
+        return read_lines(self.timing_file)
 
     def last_metrics(self, split: str) -> dict[str, Any]:
         """Returns the last line of a split without `step` and `split`, or {}."""
@@ -209,7 +210,7 @@ class RunDirectory:
         """
         for file in (self.metrics_file, self.timing_file):
             if file.exists():
-                kept = [line for line in _read_lines(file) if line["step"] <= step]
+                kept = [line for line in read_lines(file) if line["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
                 write_text(file, text)
 
@@ -309,27 +310,6 @@ def _versions() -> dict[str, str]:
 def _is_left_over(name: str) -> bool:
     """Whether a file may lie in a directory whose run was killed while it began."""
     return name in {".lock", "versions.json", "workers"} or name.endswith(".partial")
-
-
-def _append(file: Path, record: Mapping[str, Any]) -> None:
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(json_safe(dict(record))) + "\n")
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Reads whole lines; a torn last line is what a killed process leaves."""
-    if not file.exists():
-        return []
-    lines = file.read_text("utf-8").split("\n")[:-1]
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise CommandError(
-                f"{file}:{number}: expected a JSON object, found {line[:60]!r}"
-            ) from error
-    return records
 
 
 def _flat(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:

@@ -12,7 +12,7 @@ from common.command_line import UsageError
 from lvbert_tf import LVBertTextClassifier
 from tests.commands import run as run_command
 from tests.training.finetuning.conftest import experiment
-from tests.training.finetuning.questions import squad_file
+from tests.training.finetuning.squad_files import squad_file
 from training.finetuning import glue_submission, squad_submission, stage
 from training.finetuning.glue_files import FILES
 from training.finetuning.glue_submission import PARTS

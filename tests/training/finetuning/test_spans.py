@@ -8,7 +8,7 @@ import pytest
 from common.command_line import UsageError
 from lvbert_tf import LVBertSpanPredictor
 from tests.training.finetuning.conftest import experiment
-from tests.training.finetuning.questions import squad_file
+from tests.training.finetuning.squad_files import squad_file
 from training.finetuning import stage
 
 

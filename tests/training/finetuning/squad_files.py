@@ -1,4 +1,4 @@
-"""A small file of questions."""
+"""Small SQuAD files."""
 
 import json
 from pathlib import Path
