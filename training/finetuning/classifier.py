@@ -36,6 +36,7 @@ class ClassifierProblem:
         self.data = data
         self.metric = data.task.metric
         self.chance = chance_of(data)
+        self.counts_hits = data.task.kind != "regression"
         self.targets = targets_of(data, settings)
         self.width = window_of(settings, start)
         self.model = _build(settings, start, data, self.targets.outputs, self.width)

@@ -77,8 +77,8 @@ def train(
         may_retry: whether a first epoch at chance ends the run.
 
     Returns:
-        Its end, with the curve: `step`, `loss` and `accuracy`, means since the line
-        before.
+        Its end, with the curve: `step`, `loss` and (not of numbers) `accuracy`, means
+        since the line before.
 
     Raises:
         CommandError: if the loss becomes non-finite, with the step.
@@ -121,7 +121,7 @@ def train(
                 progress.set(loss=state.window[-1][0])
                 progress.update(1)
                 if state.step % every == 0 or state.step == total:
-                    _log(state)
+                    _log(state, problem.counts_hits)
                 inside = state.step % per_epoch
                 if inside and state.step % settings.run.checkpoint_every == 0:
                     _save(checkpoint, variables, state)
@@ -191,16 +191,16 @@ def step_function_of(
     return tf.function(step, input_signature=[*signature, tf.TensorSpec([], tf.int32)])
 
 
-def _log(state: State) -> None:
+def _log(state: State, counts_hits: bool) -> None:
     window = state.window
     rows = sum(count for _, _, count in window)
-    state.curve.append(
-        {
-            "step": state.step,
-            "loss": sum(loss * count for loss, _, count in window) / rows,
-            "accuracy": sum(hits for _, hits, _ in window) / rows,
-        }
-    )
+    line = {
+        "step": state.step,
+        "loss": sum(loss * count for loss, _, count in window) / rows,
+    }
+    if counts_hits:
+        line["accuracy"] = sum(hits for _, hits, _ in window) / rows
+    state.curve.append(line)
     state.window = []
 
 

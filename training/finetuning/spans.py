@@ -34,6 +34,7 @@ class SpanProblem:
     """
 
     chance: float | None = None
+    counts_hits = True
 
     def __init__(
         self, settings: FinetuneExperiment, start: Pretrained, data: TaskData
