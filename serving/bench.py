@@ -243,14 +243,19 @@ def _grpc(
     import grpc
     import numpy as np
 
-    from serving.grpc_client import CHANNEL_OPTIONS, PREDICT_METHOD, GrpcClient
+    from serving.client.grpc_messages import (
+        CHANNEL_OPTIONS,
+        PREDICT_METHOD,
+        predict_call,
+    )
+    from serving.client.options import ClientOptions
 
     def body(texts: list[str]) -> bytes:
         array = np.empty(len(texts), dtype=object)
         array[:] = [text.encode() for text in texts]
-        client = GrpcClient(target, arguments.model, signature=arguments.signature)
-        serialized: bytes = client.request({"text": array}).SerializeToString()
-        client.close()
+        options = ClientOptions(arguments.model, signature=arguments.signature)
+        request = predict_call(options, {"text": array}).request
+        serialized: bytes = request.SerializeToString()
         return serialized
 
     def connect() -> tuple[Send, Callable[[], None]]:
