@@ -17,6 +17,7 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "finetuning_speed",
     "export_latency",
     "latency_table",
     "search_racing",

@@ -22,12 +22,14 @@ from lvbert_tf.version import __version__
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
+_Keys = Collection[tuple[str, str]]
 FORMAT = 2
 """Of what the figures in a run directory mean. In 1, losses and accuracies were those
 of all predicted positions, kept ones included."""
 
-# Where something lies is not what it is: its content is compared.
-_LOCATIONS = frozenset(
+# Where something lies is not what it is: its content is compared. And what one call
+# asks for says nothing of the run.
+_NOT_COMPARED = frozenset(
     {
         ("data", "directory"),
         ("data", "train"),
@@ -38,6 +40,7 @@ _LOCATIONS = frozenset(
         ("supernet", "run_dir"),
         ("supernet", "config"),
         ("space", "latency_table"),
+        ("run", "reset_optimizer"),
     }
 )
 
@@ -80,7 +83,7 @@ class RunDirectory:
         config_toml: str,
         identity: Mapping[str, Any],
         worker: int = 0,
-        extendable: Collection[tuple[str, str]] = (),
+        extendable: _Keys = (),
     ) -> "RunDirectory":
         """Opens a run's directory to work in it, making it if it isn't there.
 
@@ -88,8 +91,7 @@ class RunDirectory:
             path: the directory.
             config_toml: the resolved configuration, with its ``stage`` key.
             identity: what else must be the same to go on: hashes of the data.
-            extendable: settings that may differ from those of the run that is there;
-                its configuration then takes the new ones.
+            extendable: settings that may differ from those of the run that is there.
             worker: index of this process; those after the first one write into
                 directories of their own below, and resume from the first one's state.
 
@@ -237,25 +239,18 @@ class RunDirectory:
         self._lock = stream
 
     def _begin(
-        self,
-        config_toml: str,
-        identity: Mapping[str, Any],
-        extendable: Collection[tuple[str, str]],
+        self, config_toml: str, identity: Mapping[str, Any], extendable: _Keys
     ) -> None:
         if self.config_file.exists():
             self._check_same(config_toml, identity, extendable)
-            if extendable:
-                write_text(self.config_file, config_toml)
+            write_text(self.config_file, config_toml)
             return
         versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)
 
     def _check_same(
-        self,
-        config_toml: str,
-        identity: Mapping[str, Any],
-        extendable: Collection[tuple[str, str]],
+        self, config_toml: str, identity: Mapping[str, Any], extendable: _Keys
     ) -> None:
         there = _flat(read_tables(self.config_file))
         asked = _flat(read_tables(self.config_file, config_toml))
@@ -266,8 +261,7 @@ class RunDirectory:
         different = [
             f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
             for key in sorted(there.keys() | asked.keys())
-            if key not in _LOCATIONS
-            and key not in extendable
+            if key not in _NOT_COMPARED.union(extendable)
             and there.get(key) != asked.get(key)
         ]
         if different:
@@ -315,7 +309,7 @@ def _versions() -> dict[str, str]:
 
 def _is_left_over(name: str) -> bool:
     """Whether a file may lie in a directory whose run was killed while it began."""
-    return name in (".lock", "versions.json", "workers") or name.endswith(".partial")
+    return name in {".lock", "versions.json", "workers"} or name.endswith(".partial")
 
 
 def _flat(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
