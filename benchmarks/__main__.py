@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from command_line import json_safe
+from common.command_line import json_safe
 
 SUITE = (
     "data_preparation",
@@ -17,6 +17,8 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "export_latency",
+    "latency_table",
     "search_racing",
     "search_scoring",
 )

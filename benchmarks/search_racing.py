@@ -1,8 +1,8 @@
 """Searches with and without racing over tables of scores: how many end differently.
 
-The tables hold the values of all 3^7 architectures of seven layers on some hundred
-held-out examples, so that a search takes a second or so. They are of four kinds: hits
-and losses, recorded and simulated. Each search sees the examples in an order of its
+The tables hold the values of all 3^7 architectures of seven layers on held-out
+examples, so that a search takes seconds. They are hits and losses, recorded and
+simulated, on few examples and on many. Each search sees the examples in an order of its
 own, and simulated ones see a table of their own, so that the searches are a sample.
 
 `search_racing_table.npz` was recorded by `record` of supernets of seven layers (hidden
@@ -24,7 +24,9 @@ SEARCHES = 60
 BATCH_SIZES = (8, 32, 64)
 GENERATIONS = 10  # later ones find hardly anything new among so few architectures
 NUM_LAYERS = 7
-SIMULATED_ROWS = 512
+ROWS = {"recorded": 0, "simulated": 512, "resampled": 2048, "simulated_long": 2048}
+"""Examples of each kind of table; 0: as many as were recorded. Racing saves more the
+more there are, since those at the end serve to tell apart who is close."""
 LOSS_STEP = 0.125  # nats, summed over an example
 
 Array = NDArray[np.float64]
@@ -82,13 +84,13 @@ def run(searches: int = SEARCHES) -> dict[str, Any]:
         "looks": len(LOOKS),
         "cases": {
             f"{origin}_{fitness}": _case(origin, fitness, searches)
-            for origin in ("recorded", "simulated")
+            for origin in ROWS
             for fitness in ("loss", "accuracy")
         },
     }
 
 
-def simulated(fitness: str, seed: int) -> tuple[Array, Array]:
+def simulated(fitness: str, seed: int, rows: int) -> tuple[Array, Array]:
     """Draws a table: (3^7, examples) and (examples,).
 
     An architecture has a worth, the sum of those of its letters; an example has an ease
@@ -99,39 +101,46 @@ def simulated(fitness: str, seed: int) -> tuple[Array, Array]:
     codes = np.array(list(itertools.product(range(3), repeat=NUM_LAYERS)))
     letters = np.eye(3)[codes].reshape(len(codes), -1)
     worth = letters @ draw.normal(scale=0.06, size=letters.shape[1])
-    liking = draw.normal(scale=0.06, size=(letters.shape[1], SIMULATED_ROWS))
-    ease = draw.normal(size=SIMULATED_ROWS)
-    weight = draw.integers(10, 20, SIMULATED_ROWS).astype(float)
-    shape = (len(codes), SIMULATED_ROWS)
+    liking = draw.normal(scale=0.06, size=(letters.shape[1], rows))
+    ease = draw.normal(size=rows)
+    weight = draw.integers(10, 20, rows).astype(float)
+    shape = (len(codes), rows)
     skill = ease + worth[:, np.newaxis] + letters @ liking
     if fitness == "accuracy":
         chance = 1.0 / (1.0 + np.exp(1.2 - 0.6 * skill))
         # One draw an example for all, and a little of each one's own
-        luck = draw.normal(size=(1, SIMULATED_ROWS)) + draw.normal(0.0, 0.3, shape)
+        luck = draw.normal(size=(1, rows)) + draw.normal(0.0, 0.3, shape)
         spread = np.sqrt(weight * chance * (1.0 - chance))
         return np.clip(np.round(weight * chance + spread * luck), 0, weight), weight
     own = draw.standard_t(4, size=shape) * 0.05
     return weight * (4.5 - 0.4 * skill + own), weight
 
 
-def _recorded(fitness: str, seed: int) -> tuple[Array, Array]:
-    """Returns the recorded table with its examples in another order."""
+def _recorded(fitness: str, seed: int, rows: int) -> tuple[Array, Array]:
+    """Returns the recorded table with its examples in another order.
+
+    With `rows`, so many are drawn from them with replacement: a longer held-out set of
+    the same kind.
+    """
     with np.load(TABLE) as content:
         if fitness == "loss":
             steps, weight = content["loss"], content["loss_weight"]
             values = LOSS_STEP * steps.astype(float) + content["least_loss"]
         else:
             values, weight = content["correct"].astype(float), content["weight"]
-    order = np.random.default_rng(seed).permutation(len(weight))
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(len(weight))
+    if rows:
+        order = draw.choice(len(weight), rows)
     return values[:, order], weight[order].astype(float)
 
 
 def _case(origin: str, fitness: str, searches: int) -> dict[str, Any]:
-    make = simulated if origin == "simulated" else _recorded
+    make = simulated if origin.startswith("simulated") else _recorded
     changed = dict.fromkeys(BATCH_SIZES, 0)
     ratios: dict[int, list[float]] = {size: [] for size in BATCH_SIZES}
     for seed in range(searches):
-        values, weight = make(fitness, seed)
+        values, weight = make(fitness, seed, ROWS[origin])
         # All batch sizes divide this, so that all see the same examples.
         rows = len(weight) // max(BATCH_SIZES) * max(BATCH_SIZES)
         values, weight = values[:, :rows], weight[:rows]

@@ -8,7 +8,7 @@ the images; it is gathered from the graph's nodes and from its function library.
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from command_line import CommandError
+from common.command_line import CommandError
 
 OLDEST_TF_SERVING = "2.17"
 NEWEST_TF_SERVING = "2.20"
@@ -57,6 +57,8 @@ _CORE_OPS_TEXT = """
     TensorListReserve TensorListSetItem TensorListStack Tile Transpose
     UnicodeTranscode Unpack UnsortedSegmentSum VarHandleOp VarIsInitializedOp Where
     While ZerosLike
+    DenseBincount TopKV2 UnicodeDecode UnicodeEncode UnsortedSegmentMax
+    UnsortedSegmentMin UpperBound
 """
 CORE_OPS = frozenset(_CORE_OPS_TEXT.split())
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 _MAX_VERSION = 2**63 - 1
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of graphs that take text
 
-from command_line import CommandError
+from common.command_line import CommandError
 from export.signatures import Signature
 
 Array = npt.NDArray[Any]
@@ -57,6 +57,10 @@ class SavedModelSession:
     def input_names(self, signature: str) -> list[str]:
         """Returns the names of a signature's inputs; none where there is no such."""
         return sorted(getattr(self.definitions.get(signature), "inputs", ()))
+
+    def output_names(self, signature: str) -> list[str]:
+        """Returns the names of a signature's outputs; none where there is no such."""
+        return sorted(getattr(self.definitions.get(signature), "outputs", ()))
 
     def run(self, signature: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Computes the outputs of a signature.

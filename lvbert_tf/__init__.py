@@ -7,9 +7,7 @@ Under another Keras backend than TensorFlow it offers layers, backbone and heads
 supernet and pretraining need TensorFlow.
 """
 
-from typing import Any
-
-import keras
+import keras as _keras
 
 from lvbert_tf.architecture import Architecture, architectures
 from lvbert_tf.layers import (
@@ -26,7 +24,8 @@ from lvbert_tf.layers import (
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.version import __version__
 
-if keras.config.backend() == "tensorflow":
+if _keras.config.backend() == "tensorflow":
+    from lvbert_tf.conversion import load_official_checkpoint
     from lvbert_tf.models.electra import LVBertElectra
     from lvbert_tf.models.masked_lm import LVBertMaskedLM
     from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
@@ -63,15 +62,16 @@ __all__ = [
     "SpanHead",
     "__version__",
     "architectures",
+    "load_official_checkpoint",
     "register_layer",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in __all__:
         raise AttributeError(
             f"lvbert_tf.{name} needs the Keras backend 'tensorflow'. Found: "
-            f"{keras.config.backend()!r}, with which only layers, backbone and heads "
+            f"{_keras.config.backend()!r}, with which only layers, backbone and heads "
             "work (set KERAS_BACKEND before Keras is imported)"
         )
     raise AttributeError(f"module 'lvbert_tf' has no attribute {name!r}")

@@ -81,6 +81,7 @@ _SETTLED = (
     "clip_norm",
     "exclude_from_weight_decay",
     "learning_rate_multipliers",
+    "clip_occurrences",
     "_learning_rate",
 )
 """What a traced step of `AdamW` holds as constants."""
@@ -105,6 +106,10 @@ class AdamW(keras.optimizers.Optimizer):
             one are not decayed.
         learning_rate_multipliers: pairs of a regular expression and a factor; the
             first whose expression matches a variable's path counts (layer-wise decay).
+        clip_occurrences: whether the norm of a gradient that is a `tf.IndexedSlices`
+            is that of its rows before rows of one token are summed, as in the official
+            fine-tuning (see `gradient_of_occurrences`). It differs from the norm of
+            the gradient itself, which the default takes.
         name: name of the optimizer.
     """
 
@@ -118,6 +123,7 @@ class AdamW(keras.optimizers.Optimizer):
         clip_norm: float | None = 1.0,
         exclude_from_weight_decay: Iterable[str] = ("layer_norm", "bias"),
         learning_rate_multipliers: Iterable[tuple[str, float]] = (),
+        clip_occurrences: bool = False,
         name: str = "lvbert_adamw",
         **kwargs: Any,
     ) -> None:
@@ -131,6 +137,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.learning_rate_multipliers = tuple(
             (pattern, float(factor)) for pattern, factor in learning_rate_multipliers
         )
+        self.clip_occurrences = clip_occurrences
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute, unless traced steps may hold it as a constant.
@@ -188,6 +195,16 @@ class AdamW(keras.optimizers.Optimizer):
         summed = sum_over_replicas(dense)
         # L2Loss is half the sum of squares, in one pass without a temporary.
         halves = [tf.nn.l2_loss(gradient) for gradient in summed]
+        if self.clip_occurrences:
+            sparse = [
+                place
+                for place, gradient in enumerate(gradients)
+                if isinstance(gradient, tf.IndexedSlices)
+            ]
+            rows = [tf.nn.l2_loss(gradients[place].values) for place in sparse]
+            totals = sum_over_replicas(rows) if rows else []
+            for place, half in zip(sparse, totals, strict=True):
+                halves[place] = half
         norm = tf.sqrt(2.0 * tf.add_n(halves))
         if self.clip_norm is None:
             return summed, tf.constant(1.0), norm
@@ -321,6 +338,7 @@ class AdamW(keras.optimizers.Optimizer):
             "learning_rate_multipliers": [
                 list(pair) for pair in self.learning_rate_multipliers
             ],
+            "clip_occurrences": self.clip_occurrences,
         }
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from command_line import Command, run_application
+from common.command_line import Command, run_application
 
 COMMANDS = {
     "serve": Command(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from serving.predict import add_target_arguments
 
 # A request: returns nothing, or raises where it was not answered as it should be.

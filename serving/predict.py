@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.serve_arguments import add_arguments, check_arguments
 from serving.server.batching_config import (
     DEFAULT_METRICS_PATH,

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.server.batching_config import DEFAULT_METRICS_PATH
 
 # Flag, default, meaning. A refused request names the flag.

@@ -2,7 +2,7 @@
 
 import sys
 
-from command_line import Command, run_application
+from common.command_line import Command, run_application
 
 COMMANDS = {
     "prepare": Command(
@@ -42,6 +42,16 @@ COMMANDS = {
     ),
     "finetune": Command(
         "training.commands.finetune", "fine-tune a pretrained model on a task"
+    ),
+    "predict": Command(
+        "training.commands.predict", "label a file of texts with a fine-tuned model"
+    ),
+    "predict-glue": Command(
+        "training.commands.predict_glue",
+        "write, or check, a submission to the GLUE server",
+    ),
+    "predict-squad": Command(
+        "training.commands.predict_squad", "answer, or check, a file of SQuAD questions"
     ),
     "quickstart": Command(
         "training.commands.quickstart",

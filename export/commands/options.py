@@ -2,7 +2,7 @@
 
 import argparse
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 
 def add_model_option(parser: argparse.ArgumentParser) -> None:
@@ -11,7 +11,8 @@ def add_model_option(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         metavar="DIR",
-        help="directory of the fine-tuned classifier (save_to_preset)",
+        help="directory of the model (save_to_preset): a classifier, backbone, "
+        "masked LM or span predictor",
     )
 
 
@@ -32,21 +33,6 @@ def pairs(arguments: argparse.Namespace) -> bool:
     from export.model_directory import trained_on_pairs
 
     return trained_on_pairs(arguments.model)
-
-
-def tolerance_value(text: str) -> float:
-    """Parses a tolerance.
-
-    Raises:
-        argparse.ArgumentTypeError: if it is no positive number.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a positive number, found {text!r}")
-    return value
 
 
 def integers(text: str, flag: str) -> tuple[int, ...]:

@@ -1,11 +1,15 @@
 """Token, position and segment embeddings, of a width of their own."""
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
 from lvbert_tf.layers.dropout import Dropout
+from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
 
 LAYER_NORM_EPSILON = 1e-12
@@ -40,6 +44,23 @@ class TableLookup(keras.layers.Embedding):
         super().quantize(mode, type_check=False, config=config)
 
 
+_OCCURRENCES: ContextVar[bool] = ContextVar("gradient_of_occurrences", default=False)
+
+
+@contextlib.contextmanager
+def gradient_of_occurrences() -> Iterator[None]:
+    """Within the block the token table's gradient has a row for each occurrence.
+
+    It is a `tf.IndexedSlices`, as in the official fine-tuning, which
+    `AdamW(clip_occurrences=True)` needs to see. Its sum is the dense gradient.
+    """
+    token = _OCCURRENCES.set(True)
+    try:
+        yield
+    finally:
+        _OCCURRENCES.reset(token)
+
+
 @keras.saving.register_keras_serializable(package="lvbert_tf")
 class TokenEmbedding(TableLookup):
     """The token table, which stays in floating point when a model is quantised.
@@ -47,6 +68,13 @@ class TokenEmbedding(TableLookup):
     The masked-LM head multiplies with the same table: its values must be numbers, not
     the integers of a quantised layer.
     """
+
+    def call(self, inputs: Any) -> Any:
+        """Looks up int32 ids of any shape: their shape with E appended."""
+        if _OCCURRENCES.get():
+            rows = ops.take(self.embeddings, inputs, axis=0)
+            return ops.cast(rows, self.compute_dtype)
+        return super().call(inputs)
 
     def quantize(
         self, mode: Any = None, type_check: bool = True, config: Any = None
@@ -75,8 +103,9 @@ class Embeddings(keras.layers.Layer):
         (B, T, E).
 
     Raises:
-        ValueError: if T is known and larger than `max_sequence_length`. Where T is
-            only known at run time the position lookup fails instead.
+        ValueError: if ids are no integers, or T is known and larger than
+            `max_sequence_length`. Where T is only known at run time the position
+            lookup fails instead.
     """
 
     def __init__(
@@ -130,6 +159,8 @@ class Embeddings(keras.layers.Layer):
 
     def normalized(self, token_ids: Any, segment_ids: Any) -> Any:
         """Returns the sum of the tables after LayerNorm, before dropout: (B, T, E)."""
+        check_ids("token_ids", token_ids)
+        check_ids("segment_ids", segment_ids)
         length = token_ids.shape[1]
         if isinstance(length, int) and length > self.max_sequence_length:
             raise ValueError(

@@ -7,7 +7,9 @@ from keras import ops
 
 from lvbert_tf.layers.embeddings import layer_norm
 from lvbert_tf.layers.feed_forward import gelu
+from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
+from lvbert_tf.layers.precision import at_least_float32
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -27,7 +29,7 @@ class MaskedLMHead(keras.layers.Layer):
         token_table: (V, E), the weights of the token embedding.
 
     Returns:
-        Logits (B, P, V).
+        Logits (B, P, V), float32 (float64 where the layer is).
     """
 
     def __init__(self, vocabulary_size: int, embedding_dim: int, **kwargs: Any) -> None:
@@ -64,10 +66,11 @@ class MaskedLMHead(keras.layers.Layer):
         training: bool | None = None,
     ) -> Any:
         """Predicts (B, P, V) from (B, T, H) at (B, P)."""
+        check_ids("mask_positions", mask_positions)
         hidden = ops.take_along_axis(inputs, mask_positions[:, :, None], axis=1)
         hidden = self.layer_norm(gelu(self.dense(hidden), training))
         table = ops.cast(token_table, hidden.dtype)
-        logits = ops.matmul(hidden, ops.transpose(table))
+        logits = at_least_float32(ops.matmul(hidden, ops.transpose(table)))
         return logits + ops.cast(self.output_bias, logits.dtype)
 
     def compute_output_shape(
@@ -99,7 +102,7 @@ class ReplacedTokenHead(keras.layers.Layer):
         inputs: hidden states (B, T, H).
 
     Returns:
-        Logits (B, T); positive means replaced.
+        Logits (B, T), float32 (float64 where the layer is); positive means replaced.
     """
 
     def __init__(self, hidden_dim: int, **kwargs: Any) -> None:
@@ -121,7 +124,8 @@ class ReplacedTokenHead(keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Returns logits (B, T)."""
-        return ops.squeeze(self.logits(gelu(self.dense(inputs), training)), axis=-1)
+        logits = self.logits(gelu(self.dense(inputs), training))
+        return at_least_float32(ops.squeeze(logits, axis=-1))
 
     def compute_output_shape(self, inputs_shape: Any) -> Any:
         """Returns (B, T)."""

@@ -41,3 +41,25 @@ def check_ids_of(inputs: Any) -> None:
         for name in ("token_ids", "segment_ids", "mask_positions"):
             if name in inputs:
                 check_ids(name, inputs[name])
+
+
+def check_id_values(inputs: Any, vocabulary_size: int) -> None:
+    """Refuses token ids that no row of the token table stands for.
+
+    Args:
+        inputs: a dict of arrays with `token_ids`; anything else is let through.
+        vocabulary_size: rows V of the table.
+
+    Raises:
+        ValueError: naming the first row, and the id.
+    """
+    if not isinstance(inputs, Mapping) or "token_ids" not in inputs:
+        return
+    ids = np.asarray(inputs["token_ids"])
+    wrong = np.argwhere((ids < 0) | (ids >= vocabulary_size))
+    if len(wrong):
+        place = tuple(int(axis) for axis in wrong[0])
+        raise ValueError(
+            f"`token_ids` must be from 0 to {vocabulary_size - 1}. Received: "
+            f"{ids[place]} in row {place[0]}"
+        )

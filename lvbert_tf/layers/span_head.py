@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from lvbert_tf.layers.feed_forward import gelu
+from lvbert_tf.layers.precision import at_least_float32
 
-_NO_CANDIDATE = 1000.0
+NO_CANDIDATE = 1000.0
 """What the official code takes from the logits of tokens that can't be in an answer."""
-_NO_BEAM = -1e4
+NO_BEAM = -1e4
 """Score of a beam that there is no token for, in texts shorter than the beam."""
 
 
@@ -96,12 +97,12 @@ class SpanHead(keras.layers.Layer):
         training: bool | None = None,
     ) -> dict[str, Any]:
         """Scores spans of (B, T, H)."""
-        start_logits = _at_least_float32(self.start(inputs)[..., 0])  # (B, T)
+        start_logits = at_least_float32(self.start(inputs)[..., 0])  # (B, T)
         dtype = start_logits.dtype
         context = ops.cast(segment_ids, dtype) * ops.cast(padding_mask, dtype)
         # The first token, of segment 0, stands for "no answer".
         first = ops.cast(ops.arange(ops.shape(context)[1]) == 0, dtype)
-        excluded = _NO_CANDIDATE * (1.0 - ops.maximum(context, first))  # (B, T)
+        excluded = NO_CANDIDATE * (1.0 - ops.maximum(context, first))  # (B, T)
         start_logits = start_logits - excluded
         outputs = {
             "start_logits": start_logits,
@@ -124,10 +125,10 @@ class SpanHead(keras.layers.Layer):
         """Returns the K best starts, int32 (B, K), and their log-probabilities."""
         log_probs = ops.log_softmax(start_logits, axis=-1)
         beams = ops.pad(
-            log_probs, ((0, 0), (0, self.beam_size)), constant_values=_NO_BEAM
+            log_probs, ((0, 0), (0, self.beam_size)), constant_values=NO_BEAM
         )
         values, index = ops.top_k(beams, self.beam_size)
-        index = ops.where(values > _NO_BEAM, ops.cast(index, "int32"), 0)
+        index = ops.where(values > NO_BEAM, ops.cast(index, "int32"), 0)
         return index, values
 
     def _end_logits(
@@ -141,7 +142,7 @@ class SpanHead(keras.layers.Layer):
         of_end = ops.matmul(hidden, kernel[width:]) + bias  # (B, T, F)
         of_start = ops.matmul(at_start, kernel[:width])  # (B, K, F)
         both = gelu(of_end[:, None] + of_start[:, :, None], training)  # (B, K, T, F)
-        return _at_least_float32(self.end(both)[..., 0]) - excluded[:, None]
+        return at_least_float32(self.end(both)[..., 0]) - excluded[:, None]
 
     def _unanswerable(
         self, hidden: Any, start_logits: Any, training: bool | None
@@ -151,7 +152,7 @@ class SpanHead(keras.layers.Layer):
         expected = ops.matmul(probabilities[:, None], hidden)[:, 0]  # (B, H)
         both = ops.concatenate([hidden[:, 0], expected], axis=-1)
         inner = gelu(self.unanswerable_hidden(both), training)
-        return _at_least_float32(self.unanswerable(inner)[..., 0])
+        return at_least_float32(self.unanswerable(inner)[..., 0])
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -160,7 +161,3 @@ class SpanHead(keras.layers.Layer):
             "beam_size": self.beam_size,
             "intermediate_dim": self.intermediate_dim,
         }
-
-
-def _at_least_float32(x: Any) -> Any:
-    return x if x.dtype == "float64" else ops.cast(x, "float32")

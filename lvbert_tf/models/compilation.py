@@ -22,15 +22,19 @@ class SavesCompilation:
         """Returns what the model was compiled with, and whether it has trained."""
         config: Any = super().get_compile_config()  # type: ignore[misc]
         optimizer = getattr(self, "optimizer", None)
-        if config and optimizer is not None:
-            config[_HAS_STATE] = bool(optimizer.built)
+        # With the optimizer, where `keras.models.clone_model` takes it for no argument
+        # of `compile`.
+        if config and isinstance(config.get("optimizer"), dict):
+            config["optimizer"][_HAS_STATE] = bool(optimizer and optimizer.built)
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles as the saved model was, and makes room for the optimizer's state."""
         model: Any = self
         arguments = dict(config)
-        has_state = arguments.pop(_HAS_STATE, False)
+        has_state = arguments.pop(_HAS_STATE, False)  # where older files hold it
+        if isinstance(arguments.get("optimizer"), dict):
+            has_state = arguments["optimizer"].get(_HAS_STATE, has_state)
         model.compile(**keras.saving.deserialize_keras_object(arguments))
         if has_state:
             model.optimizer.build(model.trainable_variables)

@@ -10,6 +10,7 @@ from lvbert_tf.layers.dropout import dropout_seed, salted_dropout
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.heads import MaskedLMHead, ReplacedTokenHead
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.masked_lm import LVBertMaskedLM
 from lvbert_tf.models.objectives import (
     histogram,
     masked_lm_sums,
@@ -281,6 +282,37 @@ class LVBertElectra(PresetModel):
                 for name in ("masked_tokens", "predicted_tokens", *DETECTION_COUNTS)
             },
         }
+
+    def generator_masked_lm(self, preprocessor: Any = None) -> LVBertMaskedLM:
+        """Returns the generator and its head as a model of its own, weights copied.
+
+        Args:
+            preprocessor: of the new model; see `LVBertMaskedLM`.
+        """
+        shared, options = self.discriminator, self.generator.options
+        backbone = LVBertBackbone(
+            shared.vocabulary_size,
+            shared.architecture,
+            shared.embedding_dim,
+            options.hidden_dim,
+            options.intermediate_dim,
+            options.num_heads,
+            kernel_size=options.kernel_size,
+            dropout=shared.dropout,
+            attention_dropout=options.attention_dropout,
+            max_sequence_length=shared.max_sequence_length,
+            num_segments=shared.num_segments,
+            mask_convolution=options.mask_convolution,
+            dtype=shared.dtype_policy,
+        )
+        model = LVBertMaskedLM(backbone, preprocessor)
+        for source, target in (
+            (shared.embeddings, backbone.embeddings),
+            (self.generator, backbone.encoder),
+            (self.generator_head, model.masked_lm_head),
+        ):
+            target.set_weights(source.get_weights())
+        return model
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

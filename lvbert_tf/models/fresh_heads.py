@@ -2,12 +2,14 @@
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 TASK_FILE = "task.json"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 CONFIG_FILE = "config.json"
+STORED_HEAD = "stored_head"
 
 
 def check_is_no_supernet(preset: Any) -> None:
@@ -50,6 +52,54 @@ def warn_of_fresh_weights(task: Any, preset: Any) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def store_head(preset: Any, names: Sequence[str]) -> None:
+    """Sets a head's arguments apart in the ``task.json`` of a preset just written.
+
+    KerasHub's own `from_preset(preset, num_classes=2)` writes its arguments over the
+    stored ones and loads no head. Only where `num_classes` stands apart can it be told
+    that it was given, and that the labels are those of another head.
+    """
+    file = Path(preset) / TASK_FILE
+    content = json.loads(file.read_text(encoding="utf-8"))
+    config = content["config"]
+    config[STORED_HEAD] = {name: config.pop(name) for name in names}
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(json.dumps(content, indent=4), encoding="utf-8")
+    partial.replace(file)
+
+
+def stored_head(
+    config: dict[str, Any], names: Sequence[str]
+) -> tuple[dict[str, Any], bool]:
+    """Returns a task's constructor arguments, and whether its head is a new one."""
+    config = dict(config)
+    head = config.pop(STORED_HEAD, None)
+    if head is None:
+        return config, False
+    if "num_classes" in config:
+        return config, True
+    given = {name: config[name] for name in names if name in config}
+    return {**config, **head, **given}, False
+
+
+def holds_stored_head(preset: Any) -> bool:
+    """Whether `store_head` was there."""
+    content = json.loads((Path(preset) / TASK_FILE).read_text(encoding="utf-8"))
+    return STORED_HEAD in content["config"]
+
+
+def length_that_fits(loader: Any, kwargs: dict[str, Any], default: int) -> None:
+    """Gives a new preprocessor inputs no longer than the preset's position table.
+
+    Args:
+        loader: KerasHub's loader of the preset.
+        kwargs: of the preprocessor; a missing `sequence_length` is set.
+        default: the preprocessor's own default.
+    """
+    longest = loader.config.get("config", {}).get("max_sequence_length", default)
+    kwargs.setdefault("sequence_length", min(default, longest))
 
 
 def _registered_name(path: Path) -> str | None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import keras_hub
 import tensorflow as tf
-from keras_hub.models import MaskedLM
 
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
@@ -27,9 +27,13 @@ from lvbert_tf.models.pretraining import (
 from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
 
 
+class MaskedLM(EncoderTask, keras_hub.models.MaskedLM):
+    """KerasHub's masked LM, trained on checked and shuffled arrays."""
+
+
 @keras.saving.register_keras_serializable(package="lvbert_tf")
 @retraces()
-class LVBertMaskedLM(EncoderTask, MaskedLM):
+class LVBertMaskedLM(MaskedLM):
     """A backbone with the masked-language-modelling head.
 
     Args:

@@ -11,6 +11,7 @@ from keras_hub.src.utils.tensor_utils import preprocessing_function
 
 from lvbert_tf.masking import default_max_predictions, mask_tokens
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.text_classifier_preprocessor import tokenize_and_pack
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 from lvbert_tf.vocabulary import MASK_TOKEN
@@ -52,6 +53,12 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             mask_selection_rate=mask_selection_rate,
             **kwargs,
         )
+
+    @classmethod
+    def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
+        # KerasHub's hook for a preset that was saved without this preprocessor.
+        length_that_fits(loader, kwargs, default=128)
+        return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
         """Nothing to create; the base class would create packer and masker."""

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from lvbert_tf.models.objectives import masked_weights
 from lvbert_tf.models.pretraining import Batch
-from lvbert_tf.models.slots import Slots
+from lvbert_tf.models.routing.slots import Slots
 from lvbert_tf.models.supernet import LVBertSupernet
 
 

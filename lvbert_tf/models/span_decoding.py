@@ -81,11 +81,8 @@ def best_answers(
     for row, example in enumerate(windows.example):
         rows_of[int(example)].append(row)
     answers: list[list[Answer]] = []
-    for context, rows in zip(contexts, rows_of, strict=True):
-        unanswerable = min(
-            (float(outputs["unanswerable_logit"][row]) for row in rows),
-            default=math.inf,
-        )
+    scores = unanswerable_scores(outputs, windows, len(contexts))
+    for context, rows, unanswerable in zip(contexts, rows_of, scores, strict=True):
         if no_answer_threshold is not None and unanswerable > no_answer_threshold:
             answers.append([])
             continue
@@ -102,6 +99,17 @@ def best_answers(
                 found[text] = Answer(text, start, end, score, unanswerable)
         answers.append(list(found.values())[:n_best])
     return answers
+
+
+def unanswerable_scores(
+    outputs: Mapping[str, Array], windows: Windows, questions: int
+) -> list[float]:
+    """Returns each question's least logit of "no answer" over its windows."""
+    scores = [math.inf] * questions
+    for row, example in enumerate(windows.example):
+        logit = float(outputs["unanswerable_logit"][row])
+        scores[int(example)] = min(scores[int(example)], logit)
+    return scores
 
 
 def _spans(

@@ -1,24 +1,30 @@
 """LVBertSpanPredictor: answers questions by spans of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 from keras import ops
-from keras_hub.models import Task
 
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
-from lvbert_tf.models.span_decoding import Answer, best_answers
+from lvbert_tf.models.rows import text_column
+from lvbert_tf.models.span_decoding import Answer, best_answers, unanswerable_scores
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
+from lvbert_tf.models.span_targets import answer_targets
 
 _TARGETS = ("start_positions", "end_positions", "unanswerable")
 
 
+class SpanPredictor(EncoderTask, keras_hub.models.Task):
+    """The kind of task, trained on checked and shuffled arrays."""
+
+
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertSpanPredictor(EncoderTask, Task):
+class LVBertSpanPredictor(SpanPredictor):
     """A backbone with the official code's joint start and end head for SQuAD.
 
     Args:
@@ -182,6 +188,20 @@ class LVBertSpanPredictor(EncoderTask, Task):
             self.accuracies[name].update_state(hit, sample_weight=sample_weight)
         return {metric.name: metric.result() for metric in self.metrics}
 
+    def _texts(self, x: Any) -> Any:
+        if not isinstance(x, Mapping) or not {"question", "context"} <= set(x):
+            found = sorted(x) if isinstance(x, Mapping) else type(x).__name__
+            raise ValueError(
+                "`x` must be a dict with `question` and `context`, each strings (B,). "
+                f"Received: {found}"
+            )
+        return {name: text_column(x[name], name) for name in ("question", "context")}
+
+    def _targets(self, x: Any, y: Any) -> Any:
+        if self.preprocessor is None:
+            return super()._targets(x, y)
+        return answer_targets(x["context"], y)
+
     def answer(
         self,
         questions: Sequence[str],
@@ -220,7 +240,42 @@ class LVBertSpanPredictor(EncoderTask, Task):
                 "Expected as many contexts as questions. Received: "
                 f"{len(questions)} questions and {len(contexts)} contexts"
             )
-        answers: list[list[Answer]] = []
+        found = self._answers(
+            questions, contexts, batch_size, max_answer_length, n_best
+        )
+        return [
+            []
+            if no_answer_threshold is not None and score > no_answer_threshold
+            else answers
+            for answers, score in found
+        ]
+
+    def answers_and_scores(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        batch_size: int = 32,
+        max_answer_length: int = 30,
+        n_best: int = 1,
+    ) -> list[tuple[list[Answer], float]]:
+        """Answers questions, and scores that there is no answer for each.
+
+        As `answer` without a threshold; a question whose spans are all impossible gets
+        an empty list, and a score all the same.
+        """
+        return list(
+            self._answers(questions, contexts, batch_size, max_answer_length, n_best)
+        )
+
+    def _answers(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        batch_size: int,
+        max_answer_length: int,
+        n_best: int,
+    ) -> Iterator[tuple[list[Answer], float]]:
         # Scores of ends take K * T numbers a window: a few windows at a time.
         for first in range(0, len(questions), batch_size):
             part = slice(first, first + batch_size)
@@ -240,15 +295,15 @@ class LVBertSpanPredictor(EncoderTask, Task):
                 name: np.concatenate([output[name] for output in outputs])
                 for name in (outputs[0] if outputs else ())
             }
-            answers += best_answers(
+            answers = best_answers(
                 merged,
                 windows,
                 contexts[part],
                 max_answer_length=max_answer_length,
                 n_best=n_best,
-                no_answer_threshold=no_answer_threshold,
             )
-        return answers
+            scores = unanswerable_scores(merged, windows, len(contexts[part]))
+            yield from zip(answers, scores, strict=True)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""

@@ -9,11 +9,34 @@ from keras_hub.models import Preprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
 from lvbert_tf.models.span_decoding import Windows
 from lvbert_tf.models.text_batches import equal_rows, text_rows
 from lvbert_tf.models.token_offsets import TokensWithOffsets
 from lvbert_tf.models.tokenizer import LVBertTokenizer
+
+
+class WindowTensors(NamedTuple):
+    """What `Windows` holds, as tensors of a graph, for the windows W of B contexts.
+
+    Attributes:
+        inputs: the backbone's inputs, int32 (W, T).
+        example: int32 (W,), the question a window belongs to.
+        character_start: int32 (W, T), the character of the context where a token
+            starts; -1 for tokens that are not of the context.
+        character_end: int32 (W, T), the character behind it.
+        has_most_context: bool (W, T), whether no other window shows more of what
+            surrounds the token.
+        question_tokens_cut: int32 (B,), tokens that each question lost.
+    """
+
+    inputs: dict[str, tf.Tensor]
+    example: tf.Tensor
+    character_start: tf.Tensor
+    character_end: tf.Tensor
+    has_most_context: tf.Tensor
+    question_tokens_cut: tf.Tensor
 
 
 class _Layout(NamedTuple):
@@ -25,7 +48,7 @@ class _Layout(NamedTuple):
     length: tf.Tensor  # int32 (W,)
     offset: tf.Tensor  # int32 (W,), where the context starts in the window
     context: TokensWithOffsets
-    question_tokens_cut: tf.Tensor  # int32 ()
+    question_tokens_cut: tf.Tensor  # int32 (B,)
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -91,6 +114,12 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         self.stride = stride
         self.max_question_length = max_question_length
 
+    @classmethod
+    def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
+        # KerasHub's hook for a preset that was saved without this preprocessor.
+        length_that_fits(loader, kwargs, default=512)
+        return super()._add_missing_kwargs(loader, kwargs)
+
     def build(self, input_shape: Any) -> None:
         """Nothing to create."""
         self.built = True
@@ -118,29 +147,39 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
                 dict.fromkeys(names, empty), empty[:, 0], empty, empty, empty > 0, 0
             )
         with tf.device("cpu"):
-            layout = self._layout(
+            tensors = self.window_tensors(
                 tf.constant(list(questions)), tf.constant(list(contexts))
             )
-            token = self._token_of_column(layout)  # (W, T), -1 outside
-            flat = (
-                tf.maximum(token, 0)
-                + tf.gather(
-                    tf.cast(layout.context.ids.row_starts(), tf.int32), layout.example
-                )[:, tf.newaxis]
-            )
+        return Windows(
+            {name: value.numpy() for name, value in tensors.inputs.items()},
+            tensors.example.numpy(),
+            tensors.character_start.numpy(),
+            tensors.character_end.numpy(),
+            tensors.has_most_context.numpy(),
+            int(tensors.question_tokens_cut.numpy().sum()),
+        )
 
-            def at(places: tf.RaggedTensor) -> Any:
-                values = tf.concat([places.flat_values, [0]], axis=0)
-                return tf.where(token >= 0, tf.gather(values, flat), -1).numpy()
+    def window_tensors(self, question: tf.Tensor, context: tf.Tensor) -> WindowTensors:
+        """Returns the windows of strings (B,), in operations that a graph can hold."""
+        layout = self._layout(question, context)
+        token = self._token_of_column(layout)  # (W, T), -1 outside
+        row_start = tf.cast(layout.context.ids.row_starts(), tf.int32)
+        flat = (
+            tf.maximum(token, 0) + tf.gather(row_start, layout.example)[:, tf.newaxis]
+        )
 
-            return Windows(
-                {name: value.numpy() for name, value in layout.inputs.items()},
-                layout.example.numpy(),
-                at(layout.context.starts),
-                at(layout.context.ends),
-                self._has_most_context(layout, token).numpy(),
-                int(layout.question_tokens_cut),
-            )
+        def at(places: tf.RaggedTensor) -> tf.Tensor:
+            values = tf.concat([places.flat_values, [0]], axis=0)
+            return tf.where(token >= 0, tf.gather(values, flat), -1)
+
+        return WindowTensors(
+            layout.inputs,
+            layout.example,
+            at(layout.context.starts),
+            at(layout.context.ends),
+            self._has_most_context(layout, token),
+            layout.question_tokens_cut,
+        )
 
     def _layout(self, question: tf.Tensor, context: tf.Tensor) -> _Layout:
         tokens = self.tokenizer.tokenize_with_offsets(context)
@@ -180,7 +219,7 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
             length,
             tf.gather(asked_length, example) + 2,
             tokens,
-            tf.size(asked.flat_values) - tf.size(kept.flat_values),
+            tf.cast(asked.row_lengths(), tf.int32) - asked_length,
         )
 
     def _token_of_column(self, layout: _Layout) -> tf.Tensor:
@@ -224,17 +263,34 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         text = tf.convert_to_tensor(y["answer_text"])
         unanswerable = first < 0
         length = tf.strings.length(text, unit="UTF8_CHAR")
+        # `substr` refuses places beyond the text: those are wrong like any other.
+        beyond = first >= tf.strings.length(context, unit="UTF8_CHAR")
         found = tf.strings.substr(
-            context, tf.maximum(first, 0), length, unit="UTF8_CHAR"
+            context,
+            tf.where(beyond | unanswerable, 0, first),
+            length,
+            unit="UTF8_CHAR",
         )
+        right = (found == text) & ~beyond & (length > 0)
+        wrong = ~tf.where(unanswerable, length == 0, right)
         check = tf.debugging.Assert(
-            tf.reduce_all((found == text) & (unanswerable | (length > 0))),
+            ~tf.reduce_any(wrong),
             [
-                "`answer_text` must stand in `context` at `answer_start`; expected:",
-                tf.boolean_mask(text, found != text),
+                "`answer_text` must stand in `context` at `answer_start`, and be empty "
+                "where that is negative. Rows of the batch where it is not so:",
+                tf.where(wrong)[:, 0],
+                "their `answer_start`:",
+                tf.boolean_mask(first, wrong),
+                "expected there:",
+                tf.boolean_mask(text, wrong),
                 "found:",
-                tf.boolean_mask(found, found != text),
+                tf.where(
+                    tf.boolean_mask(beyond, wrong),
+                    "(the context ends before)",
+                    tf.boolean_mask(found, wrong),
+                ),
             ],
+            summarize=10,
         )
         with tf.control_dependencies([] if check is None else [check]):
             last = first + length

@@ -25,8 +25,8 @@ from lvbert_tf.models.pretraining import (
     refuse_float16,
 )
 from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
-from lvbert_tf.models.routed_encoder import RoutedEncoder
-from lvbert_tf.models.slots import Slots
+from lvbert_tf.models.routing.encoder import RoutedEncoder
+from lvbert_tf.models.routing.slots import Slots
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -221,10 +221,10 @@ class LVBertSupernet(PresetModel):
             logits = self._logits(data, slots, True, seed, for_gradient=True)
             sums = masked_lm_sums(logits, data)
             loss = sums.loss_all / denominator
-        of_shared, of_slots = tape.gradient(
+        grad_shared, grad_slots = tape.gradient(
             loss, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        flat = [*of_shared, *tf.nest.flatten(of_slots)]
+        flat = [*grad_shared, *tf.nest.flatten(grad_slots)]
         summed, scale, norm = optimizer.sum_and_clip(flat)
         rate = rate_after(norm, optimizer)
         optimizer.update(shared, summed[: len(shared)], scale, rate)

@@ -4,23 +4,45 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras_hub.models import TextClassifier
+import keras_hub
+import numpy as np
+import tensorflow as tf
+from keras import ops
 
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.class_targets import (
+    class_indices,
+    class_indices_in_graph,
+    class_weights,
+    numbers,
+)
 from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
+    holds_stored_head,
+    store_head,
+    stored_head,
     warn_of_fresh_weights,
 )
+from lvbert_tf.models.rows import structure_rows
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
 )
 
+Answer = dict[str, Any]
+
+_OF_THE_HEAD = ("num_classes", "labels", "regression")
+"""What a head is for: a new one takes none of it from a preset."""
+
+
+class TextClassifier(EncoderTask, keras_hub.models.TextClassifier):
+    """KerasHub's text classifier, trained on checked and shuffled arrays."""
+
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertTextClassifier(EncoderTask, TextClassifier):
+class LVBertTextClassifier(TextClassifier):
     """A backbone with one dense layer on the first token's hidden state.
 
     Args:
@@ -37,7 +59,8 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
         inputs: the backbone's inputs.
 
     Returns:
-        Logits (or what `activation` makes of them), (B, C).
+        Logits (or what `activation` makes of them), (B, C), float32 whatever the
+        precision of the backbone (float64 where that is).
 
     Raises:
         ValueError: if `labels` and `num_classes` disagree or two labels are equal, a
@@ -94,7 +117,7 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
         self.output_dense = keras.layers.Dense(
             num_classes,
             activation=activation,
-            dtype=backbone.dtype_policy,
+            dtype=_dtype_of_logits(backbone.dtype_policy),
             name="logits",
         )
         # === Functional model ===
@@ -124,6 +147,61 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
             metrics = [keras.metrics.MeanSquaredError()]
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
+    def preprocess_samples(
+        self, x: Any, y: Any = None, sample_weight: Any = None
+    ) -> Any:
+        """Preprocesses a batch; names among the targets become class indices."""
+        if y is not None and tf.is_tensor(y) and self._has_class_targets(y):
+            y = class_indices_in_graph(y, self.labels, self.num_classes)
+        return super().preprocess_samples(x, y, sample_weight)
+
+    def classify(self, x: Any, *, batch_size: int | None = None) -> list[Answer]:
+        """Returns an answer for each text, as the ONNX predictor does.
+
+        Args:
+            x: strings (B,), or a tuple of two such for pairs.
+            batch_size: texts computed at a time.
+
+        Returns:
+            For each ``{"label": ..., "scores": [...]}``: the name of the most probable
+            class (its index as a string where there are no `labels`) and the
+            probabilities of all. A regression gives ``{"scores": [value]}``.
+        """
+        outputs = self.predict(x, batch_size=batch_size, verbose=0)
+        if self.regression:
+            return [{"scores": row} for row in outputs.tolist()]
+        if self.activation == keras.activations.linear:
+            outputs = np.asarray(ops.softmax(outputs, axis=-1))
+        names = self.labels or [str(index) for index in range(self.num_classes)]
+        return [
+            {"label": names[int(np.argmax(row))], "scores": row.tolist()}
+            for row in outputs
+        ]
+
+    def _has_class_targets(self, y: Any) -> bool:
+        """Whether targets are classes, one a row: names, or what the loss takes so."""
+        if self.regression:
+            return False
+        names = y.dtype == tf.string or getattr(y.dtype, "kind", "") in tuple("OSUT")
+        loss = getattr(self, "loss", None)
+        sparse = isinstance(loss, keras.losses.SparseCategoricalCrossentropy) or (
+            loss == "sparse_categorical_crossentropy"
+        )
+        return names or sparse
+
+    def _targets(self, x: Any, y: Any) -> Any:
+        rows = structure_rows(y)
+        if self.regression:
+            return numbers(rows)
+        if not isinstance(rows, (dict, tuple)) and self._has_class_targets(rows):
+            return class_indices(y, self.labels, self.num_classes)
+        return rows
+
+    def _class_weights(self, class_weight: Any) -> dict[int, float]:
+        if self.regression:
+            return super()._class_weights(class_weight)
+        return class_weights(class_weight, self.labels, self.num_classes)
+
     @classmethod
     def from_preset(
         cls, preset: Any, load_weights: bool = True, **kwargs: Any
@@ -144,6 +222,7 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
                 given, or it is a supernet.
         """
         stored = holds_head_of(preset, cls)
+        marked = stored and holds_stored_head(preset)
         if "num_classes" in kwargs:
             kwargs = {"labels": None, "regression": False, **kwargs}
         elif not stored:
@@ -156,8 +235,27 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
         task: LVBertTextClassifier = super().from_preset(
             preset, load_weights=load_weights, **kwargs
         )
-        if load_weights and stored and "num_classes" in kwargs:
+        if load_weights and stored and "num_classes" in kwargs and not marked:
             warn_of_fresh_weights(task, preset)
+        return task
+
+    def save_to_preset(self, preset_dir: Any, *args: Any, **kwargs: Any) -> None:
+        """Writes the classifier as a preset directory; see KerasHub's `Task`."""
+        super().save_to_preset(str(preset_dir), *args, **kwargs)
+        store_head(preset_dir, _OF_THE_HEAD)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LVBertTextClassifier":
+        """Rebuilds the classifier; with another head if a preset's is not wanted.
+
+        Warns:
+            UserWarning: naming the fresh weights, where `num_classes` was given to
+                KerasHub's `from_preset`, which then loads none for the head.
+        """
+        config, fresh = stored_head(config, _OF_THE_HEAD)
+        task: LVBertTextClassifier = super().from_config(config)
+        if fresh:
+            warn_of_fresh_weights(task, "the preset, for other classes,")
         return task
 
     def get_config(self) -> dict[str, Any]:
@@ -170,3 +268,7 @@ class LVBertTextClassifier(EncoderTask, TextClassifier):
             "regression": self.regression,
             "labels": self.labels,
         }
+
+
+def _dtype_of_logits(policy: Any) -> str:
+    return "float64" if policy.compute_dtype == "float64" else "float32"

@@ -7,6 +7,7 @@ from keras_hub.models import TextClassifierPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
 from lvbert_tf.models.backbone import LVBertBackbone
+from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
 from lvbert_tf.models.text_batches import equal_rows, text_rows
 from lvbert_tf.models.tokenizer import LVBertTokenizer
@@ -74,6 +75,12 @@ class LVBertTextClassifierPreprocessor(TextClassifierPreprocessor):
         self, tokenizer: LVBertTokenizer, sequence_length: int = 128, **kwargs: Any
     ) -> None:
         super().__init__(tokenizer, sequence_length=sequence_length, **kwargs)
+
+    @classmethod
+    def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
+        # KerasHub's hook for a preset that was saved without this preprocessor.
+        length_that_fits(loader, kwargs, default=128)
+        return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
         """Nothing to create; the base class would create a packer of its own."""

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.server.text_proto import Field, read_text_proto
 
 DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from serving.server.access_log import AccessLog
 from serving.server.batching import BatchScheduler
 from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig

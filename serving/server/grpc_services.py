@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from command_line import CommandError
+from common.command_line import CommandError
 from serving.server import model_info
 from serving.server.inference import Inference, ModelSpec
 from serving.server.metrics import Metrics

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 # What the REST paths can name.
 _NAME = re.compile(r"[^/:]+")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from command_line import CommandError
+from common.command_line import CommandError
 from serving.server.memory import release
 from serving.server.model_config import ModelConfig
 from serving.server.servable import Servable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 _TOKEN = re.compile(
     r"""(?P<skip>[\s,;]+|\#[^\n]*)

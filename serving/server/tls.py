@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.server.model_config import ModelConfig, Specific
 
 _VERSION = re.compile(r"[0-9]{1,19}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from export.manifest import weights_sha256
+from common.hashes import weights_sha256
 from export.vocabulary_cases import EVERY_ID
 from tests.export.models import VOCABULARY, Artefacts, make_classifier, perturb, run
 

@@ -14,7 +14,7 @@ from tests.paths import REPOSITORY
 _PROBE = """
 import contextlib, io, json, sys
 from export.__main__ import COMMANDS
-from command_line import run_application
+from common.command_line import run_application
 helps = {}
 for words in ([], *([name] for name in COMMANDS)):
     out = io.StringIO()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.publication import published, version_directory, versions
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from export.manifest import encoder_flops
 from export.task import describe_task
 from lvbert_tf.cost import Dimensions, describe

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.paths import REPOSITORY
 
-PACKAGES = ("lvbert_tf", "training", "export", "serving")
+PACKAGES = ("lvbert_tf", "common", "training", "export", "serving")
 ROOMS_OF_TRAINING = REPOSITORY / "training"
 LONGEST_FILE = 350
 MEDIAN_FILE = 150
@@ -110,3 +110,11 @@ def test_files_of_training_fit_on_a_few_screens() -> None:
     }
     assert sorted(lengths.values())[len(lengths) // 2] <= MEDIAN_FILE
     assert {k: v for k, v in lengths.items() if v > LONGEST_FILE} == {}
+
+
+def test_no_test_module_imports_another() -> None:
+    modules = _modules(REPOSITORY, ("tests",))
+    tests = {name for name in modules if name.rpartition(".")[2].startswith("test_")}
+    graph = _graph(modules)
+    assert len(tests) > 100
+    assert [f"{name} -> {t}" for name in graph for t in graph[name] & tests] == []

@@ -1,4 +1,4 @@
-"""The wheel holds the library and nothing else."""
+"""The wheel holds the library and its command, and nothing else."""
 
 import subprocess
 import sys
@@ -17,10 +17,10 @@ def test_the_wheel_ships_the_library_only(tmp_path: Path) -> None:
         "README.md",
         "LICENSE",
         "MANIFEST.in",
-        "command_line.py",
+        "lvbert_command.py",
     ):
         (checkout / name).write_bytes((REPOSITORY / name).read_bytes())
-    for package in ("lvbert_tf", "training", "export", "serving", "tests"):
+    for package in ("lvbert_tf", "common", "training", "export", "serving", "tests"):
         for source in (REPOSITORY / package).rglob("*.py"):
             target = checkout / source.relative_to(REPOSITORY)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -33,11 +33,14 @@ def test_the_wheel_ships_the_library_only(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == {"lvbert_tf"}
+    assert {name for name in top if not name.endswith(".dist-info")} == {
+        "lvbert_tf",
+        "lvbert_command.py",
+    }
     assert "lvbert_tf/py.typed" in names
     modules = {name for name in names if name.endswith(".py")}
     ours = {
         str(path.relative_to(REPOSITORY))
         for path in (REPOSITORY / "lvbert_tf").rglob("*.py")
     }
-    assert modules == ours
+    assert modules == ours | {"lvbert_command.py"}

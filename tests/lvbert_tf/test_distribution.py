@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cluster import cluster, free_ports
 from tests.paths import REPOSITORY
 
 pytestmark = pytest.mark.multi_device
@@ -71,22 +71,6 @@ def test_two_devices_equal_one(kind: str, optimizer: str, tmp_path: Path) -> Non
     strategies = ("one", "mirrored")
     _finish([_start(kind, optimizer, s, tmp_path / f"{s}.npz") for s in strategies])
     _assert_equal(tmp_path / "one.npz", [tmp_path / "mirrored.npz"], copies=2)
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def cluster(worker: int, ports: list[int]) -> str:
-    """Returns TF_CONFIG for one of the workers."""
-    workers = [f"127.0.0.1:{port}" for port in ports]
-    task = {"type": "worker", "index": worker}
-    return json.dumps({"cluster": {"worker": workers}, "task": task})
 
 
 @pytest.mark.parametrize(

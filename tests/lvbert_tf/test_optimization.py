@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from lvbert_tf.layers.embeddings import TokenEmbedding, gradient_of_occurrences
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay, layer_wise_decay
 from tests.paths import golden
 
@@ -102,6 +103,51 @@ def test_layer_wise_rates_equal_the_official_table(task: str) -> None:
         assert ours[key] == pytest.approx(expected, rel=1e-6), key
 
 
+def test_the_official_clipping_norm_counts_every_occurrence_of_a_token() -> None:
+    vectors = np.load(golden("optimizer") / "sparse_embedding_clip.npz")
+    table = TokenEmbedding(11, 4)
+    table.build(None)
+    kernel = keras.Variable(vectors["kernel_init"], name="kernel")
+    table.embeddings.assign(vectors["embedding_init"])
+    variables = [table.embeddings, kernel]
+
+    def gradients() -> list[Any]:
+        with tf.GradientTape() as tape:
+            product = tf.matmul(table(vectors["ids"]), kernel.value)
+            loss = tf.reduce_sum(product * vectors["upstream"])
+        return list(tape.gradient(loss, [v.value for v in variables]))
+
+    with gradient_of_occurrences():
+        sparse = gradients()
+    assert isinstance(sparse[0], tf.IndexedSlices)
+    dense = gradients()
+    assert np.allclose(tf.convert_to_tensor(sparse[0]), dense[0], atol=1e-5)
+    for official, given, name in (
+        (True, sparse, "official_global_norm"),
+        (True, dense, "dense_global_norm"),
+        (False, sparse, "dense_global_norm"),
+    ):
+        optimizer = AdamW(1e-2, clip_occurrences=official)
+        assert float(optimizer.sum_and_clip(given)[2]) == pytest.approx(
+            float(vectors[name]), rel=1e-5
+        )
+    optimizer = AdamW(
+        WarmupLinearDecay(1e-2, 10, 1), weight_decay=0.01, clip_occurrences=True
+    )
+    for step in range(2):
+        with gradient_of_occurrences():
+            found = gradients()
+        if step == 0:
+            summed, scale, _ = optimizer.sum_and_clip(found)
+            for ours, name in zip(summed, ("embedding", "kernel"), strict=True):
+                official = vectors[f"clipped_{name}_grad"]
+                assert np.abs(ours * scale - official).max() <= 2e-6, name
+        optimizer.apply(found, variables)
+    for variable, name in zip(variables, ("embedding", "kernel"), strict=True):
+        difference = variable.numpy() - vectors[f"{name}_after_2_steps"]
+        assert np.abs(difference).max() <= 2e-6, name
+
+
 def test_configuration_round_trip() -> None:
     optimizer = AdamW(
         WarmupLinearDecay(1e-3, 100, 10),
@@ -112,6 +158,7 @@ def test_configuration_round_trip() -> None:
         clip_norm=None,
         exclude_from_weight_decay=["gamma"],
         learning_rate_multipliers=[("a", 0.5)],
+        clip_occurrences=True,
         name="other",
     )
     config = keras.optimizers.serialize(optimizer)

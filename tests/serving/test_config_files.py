@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.server.batching_config import (
     BatchingConfig,
     read_batching_config,

@@ -1,6 +1,7 @@
 """The ONNX predictor: the same answers as Keras, without Keras."""
 
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,12 @@ def test_raw_texts_are_answered_as_by_keras(
         assert [answer["label"] for answer in answers] == [
             LABELS[index] for index in expected.argmax(axis=-1)
         ]
+
+
+def test_a_predictor_goes_to_another_process(predictor: OnnxClassifier) -> None:
+    again = pickle.loads(pickle.dumps(predictor))
+    assert again.predict(TEXTS) == predictor.predict(TEXTS)
+    assert again.labels == predictor.labels
 
 
 def test_official_convolution_is_padded_as_in_training(artefacts: Artefacts) -> None:
@@ -260,7 +267,7 @@ def test_a_manifest_that_is_none(artefacts: Artefacts, tmp_path: Path) -> None:
         ({"kind": "saved_model"}, "expected an ONNX manifest"),
         ({"format_version": 2}, "format_version 1"),
         ({"files": {}}, r"expected a checksum of model\.onnx"),
-        ({"task": {}}, "expected the field 'pairs'"),
+        ({"task": {}}, "expected the field 'sequence_length'"),
     ):
         (copy / "manifest.json").write_text(json.dumps(manifest | change))
         with pytest.raises(ArtefactError, match=message):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import requests
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from serving.server.embedded import EmbeddedServer, ServerOptions
 from serving.server.model_config import All, Latest, ModelConfig, Specific
 from serving.server.repository import ModelRepository, State

@@ -13,7 +13,7 @@ import requests
 import trustme
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from command_line import UsageError
+from common.command_line import UsageError
 from serving.client import ClientError, connect
 from serving.server.access_log import AccessLog
 from serving.server.embedded import EmbeddedServer, ServerOptions

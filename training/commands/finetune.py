@@ -3,16 +3,28 @@
 import argparse
 from typing import Any
 
-from training.finetuning import experiment as finetune_experiment
+from common.arguments import at_least
+from training.finetuning import experiment
+from training.run.flags import add_stage_arguments, overrides_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    finetune_experiment.add_arguments(parser)
+    add_stage_arguments(parser, experiment.FinetuneExperiment, experiment.FLAGS)
+    parser.add_argument(
+        "--processes",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="train so many seeds at the same time; it changes no value (default: 1)",
+    )
 
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
+    overrides = overrides_of(arguments, experiment.FLAGS)
+    settings = experiment.load(arguments.config, overrides)
+
     from training.finetuning.stage import run
 
-    return run(finetune_experiment.load(arguments), arguments.run_dir)
+    return run(settings, arguments.run_dir, arguments.processes)

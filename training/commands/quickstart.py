@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.quickstart import experiment as quickstart_experiment
 from training.run import settings
 
@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="override one setting of the file; may be repeated",
+        metavar="[STAGE.]SECTION.KEY=VALUE",
+        help="override one setting of the file, or of a stage in it, for example "
+        "supernet.run.steps=200; may be repeated",
     )
 
 

@@ -4,18 +4,17 @@ import argparse
 from typing import Any
 
 from training.pretraining import experiment
+from training.run.flags import add_stage_arguments, overrides_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    experiment.add_arguments(parser)
+    add_stage_arguments(parser, experiment.SupernetExperiment, experiment.FLAGS)
 
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
     from training.pretraining.supernet import run
 
-    return run(
-        experiment.load_supernet(arguments.config, experiment.overrides_of(arguments)),
-        arguments.run_dir,
-    )
+    overrides = overrides_of(arguments, experiment.FLAGS)
+    return run(experiment.load_supernet(arguments.config, overrides), arguments.run_dir)

@@ -9,7 +9,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from training.data import beam_transforms as transforms
 from training.data.beam_files import (
     RemoteFolder,

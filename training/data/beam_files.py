@@ -9,7 +9,7 @@ from typing import IO, Any
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.data.corpus import documents_of
 from training.data.manifest import INDEX_FILE
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.compression import decompressed, split_suffixes
 from training.data import document_formats
-from training.data.compression import decompressed, split_suffixes
 
 CHUNK_BYTES = 4 << 20
 """Text is handled in chunks of about this size. Records depend on it (each chunk has

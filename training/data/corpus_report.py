@@ -3,6 +3,8 @@
 import io
 from typing import TYPE_CHECKING, Any
 
+from common.figures import new_figure
+
 if TYPE_CHECKING:
     from training.data.engine import Outcome
 
@@ -54,12 +56,7 @@ def table(report: dict[str, Any]) -> str:
 
 def picture(report: dict[str, Any]) -> bytes:
     """Draws lengths and unknown words; returns a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    lengths, unknown = figure.subplots(1, 2)
+    figure, (lengths, unknown) = new_figure((10, 4), 1, 2)
     rows = report["document_lengths"]
     # Without the short lengths that no document has.
     while rows and not rows[0]["documents"]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 MAX_LINE_BYTES = 4 << 20
 """Longer lines are divided (at white space where there is some): memory stays flat."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 MIN_SEQUENCE_LENGTH = 5
 """The shortest target of the paper's rules: [CLS], [SEP], [SEP] and two tokens."""

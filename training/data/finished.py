@@ -4,14 +4,14 @@ It is kept beside the directory: the directory itself holds nothing that differs
 the machines and engines that made it.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from training.data.manifest import INDEX_FILE, file_sha256
-from training.data.pieces import write_file
+from common.files import write_bytes
+from common.hashes import content_sha256, file_sha256
+from training.data.manifest import INDEX_FILE
 
 
 def remember(
@@ -25,11 +25,11 @@ def remember(
         result: what the command prints.
     """
     note = {
-        "fingerprint": _digest(fingerprint),
+        "fingerprint": content_sha256(fingerprint),
         "index_sha256": file_sha256(output / INDEX_FILE),
         "result": dict(result),
     }
-    write_file(_note(output), (json.dumps(note, indent=2) + "\n").encode())
+    write_bytes(_note(output), (json.dumps(note, indent=2) + "\n").encode())
 
 
 def recall(output: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -42,7 +42,7 @@ def recall(output: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | Non
     try:
         note = json.loads(_note(output).read_text("utf-8"))
         same = (
-            note["fingerprint"] == _digest(fingerprint)
+            note["fingerprint"] == content_sha256(fingerprint)
             and note["index_sha256"] == file_sha256(index)
             and isinstance(note["result"], dict)
         )
@@ -53,7 +53,3 @@ def recall(output: Path, fingerprint: Mapping[str, Any]) -> dict[str, Any] | Non
 
 def _note(output: Path) -> Path:
     return output.parent / f".{output.name}.prepared.json"
-
-
-def _digest(fingerprint: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()

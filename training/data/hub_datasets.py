@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.data.document_formats import divided, to_bytes
 
 PREFIX = "hf:"

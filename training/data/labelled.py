@@ -1,4 +1,4 @@
-"""Labelled texts: a TSV file of the user's own, and a reproducible division of it."""
+"""Labelled texts: those of a table, and a reproducible division of them."""
 
 import io
 import os
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
-from training.data.compression import decompressed, split_suffixes
-from training.data.pieces import write_file
+from common.command_line import UsageError
+from common.files import write_bytes
+from common.labelled_tables.examples import TableOptions, read_labelled_table
 from training.data.split_rank import split_rank
 
 HEADER = ("text", "label")
@@ -27,52 +27,21 @@ class LabelledText:
     label: str
 
 
-def read_labelled(path: str | os.PathLike[str]) -> list[LabelledText]:
-    """Reads a TSV file whose header names the columns ``text`` and ``label``.
+def read_labelled(
+    path: str | os.PathLike[str], *, quoting: str = "auto"
+) -> list[LabelledText]:
+    """Reads a table whose header names the columns ``text`` and ``label``.
 
-    Quote characters mean nothing: a row is a line, a cell what is between tabs. Other
-    columns are ignored. The file may be compressed (.gz, .bz2, .xz, .zst).
+    Args:
+        path: TSV, CSV or JSON lines, by its suffix, maybe compressed.
+        quoting: of cells; see `common.labelled_tables.table.read_table`.
 
     Raises:
-        UsageError: naming the file and the line that is not as expected.
+        UsageError: naming the file and the lines that are not as expected.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise UsageError(
-            f"{path}: no such file. Expected a TSV with columns text, label."
-        )
-    rows: list[LabelledText] = []
-    with path.open("rb") as raw:
-        stream = decompressed(raw, split_suffixes(path.name)[1])
-        header: list[str] | None = None
-        for number, line in enumerate(stream, start=1):
-            cells = line.decode("utf-8", "ignore").rstrip("\r\n").split("\t")
-            where = f"{path}:{number}"
-            if header is None:
-                header = [cell.strip().lstrip("\ufeff") for cell in cells]
-                for name in HEADER:
-                    if name not in header:
-                        raise UsageError(
-                            f"{where}: expected a header with the columns text and "
-                            f"label, separated by a tab. Received: {header}."
-                        )
-                columns = [header.index(name) for name in HEADER]
-                continue
-            if cells == [""]:
-                continue
-            if len(cells) != len(header):
-                raise UsageError(
-                    f"{where}: expected {len(header)} columns separated by tabs, as in "
-                    f"the header. Received: {len(cells)}."
-                )
-            text, label = (cells[column].strip() for column in columns)
-            for name, value in zip(HEADER, (text, label), strict=True):
-                if not value:
-                    raise UsageError(f"{where}: the column {name!r} is empty.")
-            rows.append(LabelledText(text, label))
-    if not rows:
-        raise UsageError(f"{path}: the file has no row below its header.")
-    return rows
+    options = TableOptions(pair_column="", quoting=quoting)
+    table = read_labelled_table(Path(path), options)
+    return [LabelledText(row.texts[0].strip(), row.label) for row in table.examples]
 
 
 def write_labelled(path: Path, rows: Iterable[LabelledText]) -> None:
@@ -81,7 +50,7 @@ def write_labelled(path: Path, rows: Iterable[LabelledText]) -> None:
     out.write("\t".join(HEADER) + "\n")
     for row in rows:
         out.write(f"{' '.join(row.text.split())}\t{' '.join(row.label.split())}\n")
-    write_file(path, out.getvalue().encode("utf-8"))
+    write_bytes(path, out.getvalue().encode("utf-8"))
 
 
 def write_corpus(path: Path, texts: Iterable[str]) -> None:
@@ -91,7 +60,7 @@ def write_corpus(path: Path, texts: Iterable[str]) -> None:
         lines = [line.strip() for line in text.splitlines()]
         out.writelines(f"{line}\n" for line in lines if line)
         out.write("\n")
-    write_file(path, out.getvalue().encode("utf-8"))
+    write_bytes(path, out.getvalue().encode("utf-8"))
 
 
 def split_labelled(

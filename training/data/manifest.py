@@ -1,6 +1,5 @@
 """DataManifest: what a data directory holds, read from its ``index.json``."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import read_vocabulary
 from training.data.token_counts import TOKEN_COUNTS_FILE, read_token_counts
 
@@ -178,9 +177,3 @@ class DataManifest:
             self.directory / TOKEN_COUNTS_FILE: self.token_counts_sha256,
             **expected,
         }
-
-
-def file_sha256(path: Path) -> str:
-    """Returns the hexadecimal sha256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,7 +7,6 @@ stretch of a file can be read without the table.
 
 import itertools
 import json
-import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from common.files import finish_file, write_bytes
 
 KEY_SPACE = 1 << 64
 _ENTRY = struct.Struct("<QI")
@@ -132,7 +133,7 @@ def write_piece(table: Path, piece: Piece) -> None:
         "token_counts": piece.token_counts,
     }
     for name, split in piece.splits.items():
-        write_file(piece_entries(table, name), split.content)
+        write_bytes(piece_entries(table, name), split.content)
         arrays[f"{name}_keys"] = split.keys
         arrays[f"{name}_ends"] = split.ends
     temporary = table.with_suffix(f".tmp{_TABLE_SUFFIX}")
@@ -147,17 +148,3 @@ def read_piece_summary(
     with np.load(table) as arrays:
         counts: dict[str, int] = json.loads(str(arrays["counts"]))
         return counts, str(arrays["observations"]), arrays["token_counts"]
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a file under a temporary name, then renames it."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_bytes(content)
-    finish_file(temporary, path)
-
-
-def finish_file(temporary: Path, path: Path) -> None:
-    """Makes sure that a written file is on the disk, then gives it its name."""
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.version import __version__
 from lvbert_tf.vocabulary import vocabulary_bytes, vocabulary_sha256
 from training.data.corpus_report import (

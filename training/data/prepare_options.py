@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.version import __version__
 from lvbert_tf.vocabulary import Duplicates, read_vocabulary, vocabulary_sha256
 from training.data.chunk_records import ChunkSettings

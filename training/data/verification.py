@@ -11,8 +11,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from command_line import CommandError
-from training.data.manifest import DataManifest, file_sha256
+from common.command_line import CommandError
+from common.hashes import file_sha256
+from training.data.manifest import DataManifest
 
 _THREADS = 4
 _SECONDS_WITHOUT_A_WORD = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.models.text_normalization import TextNormalization
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, UNK_TOKEN, check_vocabulary
 from training.data.split_rank import split_hash

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from command_line import UsageError
-from training.data.pieces import write_file
+from common.command_line import UsageError
+from common.files import write_bytes
 
 
 class WorkFolder:
@@ -68,7 +68,7 @@ class WorkFolder:
         self.pieces.mkdir(exist_ok=True)
         self.result.mkdir(exist_ok=True)
         for folder in (self.pieces, self.result):
-            for leftover in folder.glob("*.tmp*"):
+            for leftover in (*folder.glob("*.tmp*"), *folder.glob("*.partial")):
                 leftover.unlink()
         if not resumed:
             temporary = path.with_suffix(".tmp")
@@ -83,7 +83,7 @@ class WorkFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file of the result, under a temporary name first."""
-        write_file(self.result / name, content)
+        write_bytes(self.result / name, content)
 
     def publish(self) -> None:
         """Gives the result its final name and removes everything else."""

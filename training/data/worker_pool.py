@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from training.data.chunk_records import ChunkSettings, ChunkWorker
 from training.data.corpus import Chunk
 from training.data.manifest import Shard
+from training.data.parent_death import die_with_parent
 from training.data.pieces import piece_table, write_piece
 from training.data.shard_writing import ShardJob, write_shard
 from training.data.worker_server import worker_context
@@ -111,6 +112,7 @@ _worker: Worker | None = None
 def _start(worker: Worker) -> None:
     """Prepares a worker process; several share a machine, so each has one thread."""
     global _worker
+    die_with_parent()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf

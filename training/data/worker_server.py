@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
-from training.data.compression import split_suffixes
+from common.compression import split_suffixes
 from training.data.corpus import Source
 
 _PRELOADED = "training.data.worker_imports"

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
+from common.hashes import file_sha256
 from lvbert_tf import LVBertBackbone, LVBertTokenizer
 
 _WEIGHTS = ("model.weights.h5", "task.weights.h5")
@@ -46,8 +47,7 @@ def check(directory: Path) -> str:
             f"--model {directory}: expected a model directory with config.json and "
             f"{weights.name} (as `pretrain` writes to RUN_DIR/model), found none"
         )
-    with weights.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return file_sha256(weights)
 
 
 def load(directory: Path) -> Pretrained:

@@ -1,226 +1,194 @@
-"""``finetune``: a pretrained encoder becomes a classifier, over several seeds."""
+"""``finetune``: a pretrained encoder learns a task, over several seeds."""
 
-import hashlib
-import json
+import multiprocessing
 import shutil
 import statistics
 import sys
-import time
-from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import keras
-
-from command_line import CommandError
+from common.command_line import CommandError
+from common.files import write_directory, write_text
 from training.finetuning import experiment as finetune_experiment
-from training.finetuning import pretrained, tasks
-from training.finetuning.classifier_data import batches, class_indices
+from training.finetuning import pretrained, task_data
 from training.finetuning.experiment import FinetuneExperiment
-from training.finetuning.fit import build_classifier, fit, for_storage
-from training.finetuning.tasks import Example, Task
-from training.metrics.classification import accuracy, is_degenerate, majority_share
-from training.run.devices import set_up
+from training.finetuning.one_run import RESULT_FILE, finished, place_of, run_seed
+from training.finetuning.report import draw_confusion, draw_runs, table_of_runs
+from training.finetuning.task_data import TaskData
+from training.metrics.classification import majority_share
 from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
-from training.run.files import write_directory, write_text
-from training.run.progress import Progress
+
+_EXTENDABLE = (("run", "runs"), ("run", "keep_models"))
 
 
-def run(settings: FinetuneExperiment, run_dir: Path) -> dict[str, Any]:
+def run(
+    settings: FinetuneExperiment, run_dir: Path, processes: int = 1
+) -> dict[str, Any]:
     """Fine-tunes with every seed, or goes on with the seeds that are left.
 
     Args:
-        settings: the experiment.
-        run_dir: where everything is written; ``model/`` is then the classifier of the
-            run nearest to the median.
+        settings: the experiment. A directory of the same experiment with fewer runs is
+            extended.
+        run_dir: where everything is written; ``model/`` is then the model of the run
+            nearest to the median.
+        processes: how many seeds are trained at the same time; it changes no value.
 
     Returns:
         `task`, `metric`, `median`, `mean`, `std` (of the sample; None for one run),
-        `n`, `best`, `majority` (what guessing the most frequent class scores) and
-        `runs`, one object for each seed.
+        `n`, `best`, `majority` (what guessing the most frequent class scores),
+        `degenerate_runs` and `runs`, one object for each seed.
 
     Raises:
         UsageError: if data, model or task is not as expected.
         CommandError: if no run succeeded.
     """
-    task = tasks.find(settings.task.name)
-    data_dir, model_dir = Path(settings.data.directory), Path(settings.model.directory)
-    train, dev = task.read_train(data_dir), task.read_dev(data_dir)
-    labels = tasks.label_names(train, dev)
-    identity = {
-        "model_sha256": pretrained.check(model_dir),
-        "train_sha256": _digest(train),
-        "dev_sha256": _digest(dev),
-    }
+    sha256 = pretrained.check(Path(settings.model.directory))
+    data = task_data.load(settings)
+    identity = {"model_sha256": sha256, **data.identity()}
     config = finetune_experiment.to_toml(settings)
-    with RunDirectory.open(run_dir, config, identity) as directory:
-        finished = directory.result()
-        if finished is not None:
-            return finished
-        set_up(
-            deterministic=settings.run.deterministic,
-            precision=settings.run.precision,
-            seed=settings.run.seed,
-        )
+    with RunDirectory.open(
+        run_dir, config, identity, extendable=_EXTENDABLE
+    ) as directory:
         seeds = range(settings.run.seed, settings.run.seed + settings.run.runs)
-        runs = [
-            _one_run(settings, task, train, dev, labels, directory, seed)
-            for seed in seeds
-        ]
-        return _conclude(task, runs, dev, labels, directory)
+        stored = directory.result()
+        if stored is not None and [r["seed"] for r in stored["runs"]] == list(seeds):
+            return stored
+        left = [seed for seed in seeds if finished(run_dir, seed) is None]
+        _train(settings, data, left, run_dir, processes)
+        runs = [finished(run_dir, seed) or {} for seed in seeds]
+        return _conclude(settings, data, runs, directory)
 
 
-def _one_run(
+def _train(
     settings: FinetuneExperiment,
-    task: Task,
-    train: Sequence[Example],
-    dev: Sequence[Example],
-    labels: Sequence[str],
-    directory: RunDirectory,
-    seed: int,
-) -> dict[str, Any]:
-    """Trains and measures one seed, unless an earlier call did."""
-    place = directory.path / "runs" / f"seed-{seed}"
-    result_file = place / "result.json"
-    if result_file.exists():
-        stored: dict[str, Any] = json.loads(result_file.read_text("utf-8"))
-        return stored
-    place.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    result: dict[str, Any] = {"seed": seed}
-    try:
-        predicted, result["curve"] = _train_and_predict(
-            settings, task, train, dev, labels, seed, place / "model"
-        )
-    except CommandError as error:  # one seed that diverged says nothing of the others
-        print(f"seed {seed}: {error}", file=sys.stderr)
-        result["error"] = str(error)
-    else:
-        result.update(_measure(task, predicted, dev, labels))
-    result["seconds"] = time.perf_counter() - started
-    write_text(result_file, json.dumps(result, indent=2) + "\n")
-    return result
-
-
-def _train_and_predict(
-    settings: FinetuneExperiment,
-    task: Task,
-    train: Sequence[Example],
-    dev: Sequence[Example],
-    labels: Sequence[str],
-    seed: int,
-    model_dir: Path,
-) -> tuple[list[int], list[dict[str, float]]]:
-    """Writes the classifier; returns the class index of each dev example, the curve."""
-    keras.utils.set_random_seed(seed)
-    start = pretrained.load(Path(settings.model.directory))
-    classifier = build_classifier(settings, start, labels)
-    new = len(classifier.weights) - len(start.backbone.weights)
-    print(
-        f"seed {seed}: loaded {start.loaded} of {start.loaded} encoder variables, "
-        f"ignored {start.ignored} stored ones, missing {new} (new head)",
-        file=sys.stderr,
-    )
-    curve = fit(classifier, settings, task, train, class_indices(train, labels), seed)
-    with Progress(len(dev), "examples", f"seed {seed}: dev") as progress:
-        predicted: list[int] = []
-        for batch in batches(dev, settings.run.batch_size):
-            logits = classifier.predict_on_batch(batch)
-            predicted += [int(index) for index in logits.argmax(axis=-1)]
-            progress.update(len(logits))
-
-    def write(path: Path) -> None:
-        for_storage(classifier).save_to_preset(str(path))
-        provenance = {
-            "stage": finetune_experiment.FINETUNE,
-            "task": task.name,
-            "labels": list(labels),
-            "pairs": len(train[0].texts) == 2,
-            "seed": seed,
-            "trained_sequence_length": classifier.preprocessor.sequence_length,
-            "vocabulary_sha256": start.tokenizer.vocabulary_sha256,
-            "pretraining": start.provenance,
-        }
-        text = json.dumps(provenance, indent=2) + "\n"
-        (path / "training.json").write_text(text, encoding="utf-8")
-
-    write_directory(model_dir, write)
-    return predicted, curve
-
-
-def _measure(
-    task: Task,
-    predicted: Sequence[int],
-    dev: Sequence[Example],
-    labels: Sequence[str],
-) -> dict[str, Any]:
-    names = [labels[index] for index in predicted]
-    return {
-        task.metric: accuracy(names, [example.label for example in dev]),
-        "predicted": dict(Counter(names)),
-        "degenerate": is_degenerate(predicted),
-    }
+    data: TaskData,
+    seeds: Sequence[int],
+    run_dir: Path,
+    processes: int,
+) -> None:
+    """Trains seeds, each in a process of its own if several are wanted."""
+    if processes <= 1 or len(seeds) <= 1:
+        for seed in seeds:
+            run_seed(settings, data, seed, run_dir)
+        return
+    # TensorFlow does not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(seeds)), mp_context=context) as pool:
+        for work in [
+            pool.submit(run_seed, settings, data, seed, run_dir) for seed in seeds
+        ]:
+            work.result()
 
 
 def _conclude(
-    task: Task,
+    settings: FinetuneExperiment,
+    data: TaskData,
     runs: Sequence[dict[str, Any]],
-    dev: Sequence[Example],
-    labels: Sequence[str],
     directory: RunDirectory,
 ) -> dict[str, Any]:
+    metric = data.task.metric
     runs = [dict(run) for run in runs]
-    directory.truncate(0)
+    directory.truncate(-1)
     for one in runs:
         for point in one.pop("curve", []):
             directory.append_metrics(
                 int(point.pop("step")), f"seed-{one['seed']}", point
             )
-    scored = [run for run in runs if task.metric in run]
-    if not scored:
+    done = [run for run in runs if "error" not in run]
+    if not done:
         raise CommandError(
             f"none of the {len(runs)} runs succeeded; the last said: "
             f"{runs[-1]['error']}"
         )
-    scores = [run[task.metric] for run in scored]
+    # An undefined correlation is that of constant predictions: no better than chance.
+    scores = [0.0 if run[metric] is None else float(run[metric]) for run in done]
     median = statistics.median(scores)
-    chosen = min(scored, key=lambda run: abs(run[task.metric] - median))
-    places = directory.path / "runs"
-    source = places / f"seed-{chosen['seed']}" / "model"
+    chosen = min(
+        zip(scores, done, strict=True), key=lambda pair: abs(pair[0] - median)
+    )[1]
+    source = place_of(directory.path, chosen["seed"])
+    if not (source / "model").is_dir():
+        print(
+            f"seed {chosen['seed']}: its model is not there; training it again",
+            file=sys.stderr,
+        )
+        (source / RESULT_FILE).unlink()
+        run_seed(settings, data, chosen["seed"], directory.path)
     write_directory(
         directory.model,
-        lambda path: shutil.copytree(source, path, dirs_exist_ok=True),
+        lambda path: shutil.copytree(source / "model", path, dirs_exist_ok=True),
     )
+    for name in ("mistakes.tsv", "predictions.json", "null_odds.json"):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, directory.path / name)
+    majority = None
+    if data.task.kind == "classification":
+        majority = majority_share([example.label for example in data.dev])
     draw_curves(
-        directory.metrics(), f"finetune ({task.name})", directory.figures / "curves.png"
+        directory.metrics(),
+        f"finetune ({data.task.name})",
+        directory.figures / "curves.png",
     )
+    draw_runs(
+        scores,
+        metric,
+        f"{data.task.name}: {metric} of {len(scores)} runs",
+        majority if metric == "accuracy" else None,
+        directory.figures / "runs.png",
+    )
+    if chosen.get("confusion") is not None:
+        draw_confusion(
+            chosen["confusion"], data.labels, directory.figures / "confusion.png"
+        )
+    table = table_of_runs(runs, metric)
+    write_text(directory.path / "runs.md", table)
+    print(table, file=sys.stderr, end="")
+    _warn(done)
     result = directory.write_result(
         {
-            "task": task.name,
-            "metric": task.metric,
+            "task": data.task.name,
+            "kind": data.task.kind,
+            "metric": metric,
             "median": median,
             "mean": statistics.fmean(scores),
             "std": statistics.stdev(scores) if len(scores) > 1 else None,
             "n": len(scores),
             "best": max(scores),
-            "majority": majority_share([example.label for example in dev]),
-            "labels": list(labels),
-            "dev_examples": len(dev),
+            "majority": majority,
+            "degenerate_runs": sum(bool(run.get("degenerate")) for run in done),
+            "labels": list(data.labels),
+            "train_examples": len(data.train),
+            "dev_examples": len(data.dev),
+            "data": data.counts,
             "runs": list(runs),
             "model": str(directory.model),
             "model_seed": chosen["seed"],
         }
     )
-    for place in places.iterdir():  # the weights of the other seeds: no more needed
-        shutil.rmtree(place / "model", ignore_errors=True)
+    if not settings.run.keep_models:
+        for run_of_seed in runs:
+            place = place_of(directory.path, run_of_seed["seed"]) / "model"
+            shutil.rmtree(place, ignore_errors=True)
     return result
 
 
-def _digest(examples: Sequence[Example]) -> str:
-    digest = hashlib.sha256()
-    for example in examples:
-        line = "\t".join((*example.texts, example.label))
-        digest.update(line.encode() + b"\n")
-    return digest.hexdigest()
+def _warn(runs: Sequence[dict[str, Any]]) -> None:
+    """Warns of runs that cannot be told from guessing."""
+    for run in runs:
+        seed = run["seed"]
+        if run.get("degenerate"):
+            print(
+                f"warning: seed {seed}: the same is predicted for every example "
+                "(degenerate)",
+                file=sys.stderr,
+            )
+        elif run.get("above_majority") is False:
+            print(
+                f"warning: seed {seed}: not significantly better than guessing (p = "
+                f"{run['above_majority_p']:.2g}); other settings may suit the model, "
+                "see docs/finetuning.md",
+                file=sys.stderr,
+            )

@@ -1,141 +1,89 @@
-"""The fine-tuning tasks: where their examples are and what measures success."""
+"""The fine-tuning tasks: what each predicts and what measures success."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from command_line import UsageError
+from common.command_line import UsageError
 
-TASK_NAMES = (
-    *("cola", "mrpc", "mnli", "sst", "rte", "qnli", "qqp", "sts", "wnli"),
-    *("squad1", "squad2", "tsv"),
-)
-"""Every task that the command knows by name; `TASKS` holds those it can do."""
-
-
-@dataclass(frozen=True)
-class Example:
-    """A text, or a pair of texts, with its label.
-
-    Attributes:
-        texts: one text or two.
-        label: the class.
-    """
-
-    texts: tuple[str, ...]
-    label: str
+KINDS = ("classification", "regression", "multi_label", "span")
+TABLES = ("tsv", "csv", "jsonl")
+"""Tasks that are tables of the user's own, by their format."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A classification task.
+    """A task.
 
     Attributes:
         name: as on the command line.
-        metric: name of the figure that counts, one of `training.metrics`.
-        read_train: training examples of a data directory.
-        read_dev: examples of a data directory to measure on.
+        kind: one of `KINDS`.
+        metric: name of the figure that counts.
         epochs: times through the training examples, by default.
+        labels: the classes in the order of their indices; None where the training
+            examples say which there are.
+        both_orders: whether pairs are trained on in both orders.
     """
 
     name: str
+    kind: str
     metric: str
-    read_train: Callable[[Path], list[Example]]
-    read_dev: Callable[[Path], list[Example]]
     epochs: int = 3
+    labels: tuple[str, ...] | None = None
+    both_orders: bool = False
 
 
-def find(name: str) -> Task:
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+_METRICS = {
+    "classification": "accuracy",
+    "regression": "spearman",
+    "multi_label": "micro_f1",
+    "span": "f1",
+}
+
+GLUE: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        Task("cola", "classification", "mcc", labels=_BINARY),
+        Task("mrpc", "classification", "accuracy", labels=_BINARY, both_orders=True),
+        Task(
+            "mnli",
+            "classification",
+            "accuracy",
+            labels=("contradiction", "entailment", "neutral"),
+        ),
+        Task("sst", "classification", "accuracy", labels=_BINARY),
+        Task("rte", "classification", "accuracy", epochs=10, labels=_ENTAILMENT),
+        Task("qnli", "classification", "accuracy", labels=_ENTAILMENT),
+        Task("qqp", "classification", "accuracy", labels=_BINARY),
+        Task("sts", "regression", "spearman", epochs=10, both_orders=True),
+        Task("wnli", "classification", "accuracy", labels=_BINARY),
+    )
+}
+SQUAD: Mapping[str, Task] = {
+    "squad1": Task("squad1", "span", "f1", epochs=2),
+    "squad2": Task("squad2", "span", "f1", epochs=2),
+}
+TASK_NAMES = (*GLUE, *SQUAD, *TABLES)
+"""Every task that the command knows."""
+
+
+def find(name: str, kind: str = "classification") -> Task:
     """Returns a task.
 
-    Raises:
-        UsageError: if there is no such task yet.
-    """
-    if name not in TASKS:
-        raise UsageError(
-            f"--task {name}: not there yet in this version; expected one of "
-            f"{', '.join(TASKS)}. `tsv` takes train.tsv and dev.tsv of your own"
-        )
-    return TASKS[name]
-
-
-def read_tsv(file: Path) -> list[Example]:
-    """Reads a TSV with a header that names `text`, `label` and maybe `text_pair`.
-
-    Quote characters mean nothing: a row is a line, a cell what stands between tabs.
-
     Args:
-        file: the file, UTF-8.
+        name: one of `TASK_NAMES`.
+        kind: of a table of the user's own.
 
     Raises:
-        UsageError: naming the file and the line that is not as expected.
+        UsageError: if there is no such task.
     """
-    try:
-        lines = file.read_text("utf-8-sig").split("\n")
-    except OSError as error:
+    if name in GLUE:
+        return GLUE[name]
+    if name in SQUAD:
+        return SQUAD[name]
+    if name not in TABLES:
         raise UsageError(
-            f"{file}: expected a TSV file with the columns text and label, cannot "
-            f"read it: {error.strerror}"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{file}: expected UTF-8, found byte {error.object[error.start]:#04x} at "
-            f"offset {error.start}"
-        ) from error
-    rows = [line.rstrip("\r").split("\t") for line in lines]
-    header = [name.strip() for name in rows[0]]
-    if not {"text", "label"} <= set(header):
-        raise UsageError(
-            f"{file}:1: expected a header with the columns text and label (and "
-            f"text_pair for pairs), separated by tabs, found {header}"
+            f"--task {name}: expected one of {', '.join(TASK_NAMES)}, found {name!r}"
         )
-    columns = [header.index(n) for n in ("text", "text_pair") if n in header]
-    label_column = header.index("label")
-    examples = []
-    for number, cells in enumerate(rows[1:], start=2):
-        if cells == [""]:
-            continue
-        if len(cells) != len(header):
-            raise UsageError(
-                f"{file}:{number}: expected {len(header)} columns separated by tabs, "
-                f"found {len(cells)}"
-            )
-        label = cells[label_column].strip()
-        if not label:
-            raise UsageError(f"{file}:{number}: expected a label, found none")
-        examples.append(Example(tuple(cells[c] for c in columns), label))
-    if not examples:
-        raise UsageError(f"{file}: expected at least one example, found none")
-    return examples
-
-
-def label_names(train: Sequence[Example], dev: Sequence[Example]) -> list[str]:
-    """Returns the classes in alphabetical order; their places are the class indices.
-
-    Raises:
-        UsageError: if there is only one, or `dev` has one that `train` lacks.
-    """
-    names = sorted({example.label for example in train})
-    if len(names) < 2:
-        raise UsageError(
-            f"train.tsv: expected at least two different labels, found {names}"
-        )
-    unknown = sorted({example.label for example in dev} - set(names))
-    if unknown:
-        raise UsageError(
-            f"dev.tsv: expected labels that train.tsv has ({', '.join(names[:10])}), "
-            f"found {', '.join(unknown[:10])}"
-        )
-    if len(train[0].texts) != len(dev[0].texts):
-        raise UsageError("dev.tsv: expected the columns of train.tsv, found others")
-    return names
-
-
-TASKS: Mapping[str, Task] = {
-    "tsv": Task(
-        name="tsv",
-        metric="accuracy",
-        read_train=lambda directory: read_tsv(directory / "train.tsv"),
-        read_dev=lambda directory: read_tsv(directory / "dev.tsv"),
-    ),
-}
+    return Task(name, kind, _METRICS[kind], epochs=2 if kind == "span" else 3)

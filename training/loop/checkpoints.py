@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.loop.checkpoint_variables import by_path
 from training.loop.running_losses import RunningLosses
 from training.run.devices import Distribution

@@ -6,7 +6,7 @@ import numpy as np
 import orbit
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.loop.plan import Figures, Plan
 from training.run.devices import Distribution
 from training.run.signals import StopSignals

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.run.figures import PREFIX, new_figure, save_figure
+from common.figures import new_figure, save_figure
+from training.run.figures import PREFIX
 
 
 def draw_running_losses(
@@ -21,7 +22,7 @@ def draw_running_losses(
     logged = [record for record in records if f"{PREFIX}{letters[0]}" in record]
     if not logged:
         return
-    figure, (over_steps, by_position) = new_figure(1, 2, (11.0, 3.2))
+    figure, (over_steps, by_position) = new_figure((11.0, 3.2), 1, 2)
     for letter in letters:
         points = [
             (record["step"], record[f"{PREFIX}{letter}"])
@@ -44,4 +45,4 @@ def draw_running_losses(
     by_position.set_yticks(range(len(letters)), list(letters))
     by_position.set_xlabel("position", fontsize=8)
     figure.colorbar(image, ax=by_position)
-    save_figure(figure, "Running loss of the steps that used a layer", file)
+    save_figure(figure, file, "Running loss of the steps that used a layer")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import orbit
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.loop.checkpoints import Checkpoints, LoopState
 from training.loop.evaluator import Evaluator
 from training.loop.log import TrainingLog

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest
 from training.data.token_counts import unigram_losses

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from command_line import CommandError
+from common.command_line import CommandError
 
 
 def masked_lm_figures(sums: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Rank correlations that say when they are undefined, with bootstrap intervals."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 Correlation = Callable[[ArrayLike, ArrayLike], float | None]
 
@@ -18,13 +20,17 @@ def kendall_tau(first: ArrayLike, second: ArrayLike) -> float | None:
     Raises:
         ValueError: if the lengths differ.
     """
-    return grouped_kendall_tau(first, second, np.zeros(len(np.asarray(first))))
+    a, b = _pair(first, second)
+    return _defined(a, b, stats.kendalltau)
 
 
 def grouped_kendall_tau(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike
 ) -> float | None:
     """Returns tau-b over the pairs within the same group, or None if undefined.
+
+    SciPy compares all pairs or none: these are the concordant less the discordant
+    pairs of every group, over the geometric mean of the pairs that are not tied.
 
     Args:
         first: (n,) values.
@@ -45,15 +51,7 @@ def grouped_kendall_tau(
 def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
     """Returns Spearman's rho (ties get mean ranks), or None where it is undefined."""
     a, b = _pair(first, second)
-    if len(a) < 2:
-        return None
-    ranks_a, ranks_b = _ranks(a), _ranks(b)
-    ranks_a -= ranks_a.mean()
-    ranks_b -= ranks_b.mean()
-    scale = float(np.sqrt((ranks_a**2).sum() * (ranks_b**2).sum()))
-    if scale == 0.0:
-        return None
-    return float((ranks_a * ranks_b).sum() / scale)
+    return _defined(a, b, stats.spearmanr)
 
 
 def bootstrap_interval(
@@ -82,13 +80,13 @@ def bootstrap_interval(
     if correlation(a, b) is None:
         return None
     draw = np.random.default_rng(seed)
-    found = []
+    values = []
     for _ in range(samples):
         chosen = draw.integers(len(a), size=len(a))
         value = correlation(a[chosen], b[chosen])
         if value is not None:
-            found.append(value)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+            values.append(value)
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return [float(low), float(high)]
 
 
@@ -105,11 +103,18 @@ def _pair(
         raise ValueError(
             f"Expected two arrays of one length. Received shapes {a.shape}, {b.shape}."
         )
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError(
+            "Expected numbers to correlate. Received: NaN at "
+            f"{np.flatnonzero(np.isnan(a) | np.isnan(b))[:10].tolist()}."
+        )
     return a, b
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 0; equal values share the mean of theirs."""
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    same = (values[None, :] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (same - 1) / 2.0, np.float64)
+def _defined(
+    a: NDArray[np.float64], b: NDArray[np.float64], correlation: Callable[..., Any]
+) -> float | None:
+    """Returns SciPy's correlation without its warning about constant values."""
+    if all_equal(a.tolist()) or all_equal(b.tolist()):
+        return None
+    return float(correlation(a, b).statistic)

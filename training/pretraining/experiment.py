@@ -5,17 +5,25 @@ Two kinds exist: `SupernetExperiment` (command ``supernet``) and `PretrainExperi
 where values are checked, so that help does not wait for TensorFlow.
 """
 
-import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from training.run import settings
+from training.run.flags import Flag
 from training.run.options import Data, Optimizer, Run
-from training.run.settings import setting
+from training.run.settings import Override, setting
 
 SUPERNET = "supernet"
 PRETRAIN = "pretrain"
+
+FLAGS = (
+    Flag("--data", "data.directory", path=True, metavar="DIR"),
+    Flag("--seed", "run.seed"),
+    Flag("--deterministic", "run.deterministic", switch=("on", "off")),
+)
+"""Short forms of both commands."""
 
 T = TypeVar("T")
 
@@ -164,13 +172,17 @@ def to_toml(experiment: Experiment) -> str:
     return settings.to_toml(experiment, stage_of(experiment))
 
 
-def load_supernet(file: Path | None, overrides: list[str]) -> SupernetExperiment:
+def load_supernet(
+    file: Path | None, overrides: Sequence[str | Override] = ()
+) -> SupernetExperiment:
     """Reads a supernet's configuration; see `training.run.settings.load`."""
     experiment = settings.load(SupernetExperiment, SUPERNET, file, overrides)
     return replace(experiment, data=_located(experiment.data))
 
 
-def load_pretrain(file: Path | None, overrides: list[str]) -> PretrainExperiment:
+def load_pretrain(
+    file: Path | None, overrides: Sequence[str | Override] = ()
+) -> PretrainExperiment:
     """Reads a pretraining configuration; see `training.run.settings.load`."""
     experiment = settings.load(PretrainExperiment, PRETRAIN, file, overrides)
     return replace(experiment, data=_located(experiment.data))
@@ -205,48 +217,6 @@ def pretrain_winner(
         ),
         run=PretrainRun(**run),
     )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that both training commands share."""
-    parser.add_argument(
-        "--config", type=Path, help="TOML file; without it the defaults hold"
-    )
-    parser.add_argument(
-        "--run-dir",
-        type=Path,
-        required=True,
-        help="where everything is written; run again with the same to resume",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="override one setting of the file; may be repeated",
-    )
-    parser.add_argument(
-        "--data", help="the same as --set data.directory=DATA", metavar="DIR"
-    )
-    parser.add_argument("--seed", type=int, help="the same as --set run.seed=SEED")
-    parser.add_argument(
-        "--deterministic",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the same as --set run.deterministic=on (or off)",
-    )
-
-
-def overrides_of(arguments: argparse.Namespace) -> list[str]:
-    """Returns the overrides that the options of `add_arguments` amount to."""
-    result = list(arguments.set)
-    if arguments.data is not None:
-        result.append(f"data.directory={settings.toml_value(arguments.data)}")
-    if arguments.seed is not None:
-        result.append(f"run.seed={arguments.seed}")
-    if arguments.deterministic is not None:
-        result.append(f"run.deterministic={'on' if arguments.deterministic else 'off'}")
-    return result
 
 
 def _located(data: Data) -> Data:

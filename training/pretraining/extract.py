@@ -6,12 +6,12 @@ from typing import Any
 
 import keras
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
+from common.files import write_directory
 from lvbert_tf import Architecture, LVBertMaskedLMPreprocessor
 from training.pretraining import trained_supernet
 from training.pretraining.stage import write_provenance
 from training.run.directory import RunDirectory
-from training.run.files import write_directory
 
 
 def run(

@@ -17,11 +17,10 @@ def settings_of(
     data_dir: str,
     steps: int,
     seed: int,
-    objective: str,
     batch_size: int = 0,
     learning_rate: float = 0.0,
 ) -> "PretrainExperiment":
-    """Returns the experiment that trains an architecture of the supernet's sizes.
+    """Returns the experiment that trains an architecture by masked language modelling.
 
     Args:
         supernet: whose sizes, data options and devices it takes.
@@ -29,7 +28,6 @@ def settings_of(
         data_dir: what to train and to evaluate on.
         steps: the budget.
         seed: of weights, order, masks and dropout.
-        objective: `"mlm"` or `"electra"`.
         batch_size: examples per step; 0 takes the supernet's.
         learning_rate: peak; 0 takes the supernet's.
     """
@@ -48,7 +46,7 @@ def settings_of(
             base.run,
             steps=steps,
             seed=seed,
-            objective=objective,
+            objective="mlm",
             batch_size=batch_size or base.run.batch_size,
             evaluate_every=0,
             log_every=max(1, steps // 10),

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lvbert_tf import LVBertBackbone, LVBertElectra, LVBertMaskedLM
+from lvbert_tf import (
+    LVBertBackbone,
+    LVBertElectra,
+    LVBertMaskedLM,
+    LVBertMaskedLMPreprocessor,
+)
 from training.data.manifest import DataManifest
 from training.loop.batches import held_out_batches, training_batches
 from training.loop.plan import Plan
@@ -23,14 +28,18 @@ from training.pretraining.stage import (
 from training.run.directory import RunDirectory
 from training.run.opening import prepare_devices
 
+GENERATOR = "generator"
+"""Folder of a model directory that holds the other network of an ELECTRA pair."""
+
 
 def run(settings: PretrainExperiment, run_dir: Path) -> dict[str, Any]:
     """Pretrains a model, or goes on where an earlier call stopped.
 
     Args:
         settings: the experiment.
-        run_dir: where everything is written; ``model/`` is then a preset directory of
-            the encoder (of ELECTRA's pair: the discriminator) with its tokenizer.
+        run_dir: where everything is written; ``model/`` is then a preset directory
+            with the tokenizer: of masked LM, the model with its head; of ELECTRA, the
+            discriminator, and ``model/generator/`` the generator with its head.
 
     Returns:
         `steps`, `tokens_per_second` (padding included), `model`, and on held-out text,
@@ -48,8 +57,20 @@ def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, A
     electra = run_options.objective == "electra"
     with distribution.strategy.scope():
         backbone = build(settings.model, tokenizer.vocabulary_size())
-        model = _with_objective(backbone, settings)
+        preprocessor = LVBertMaskedLMPreprocessor(
+            tokenizer,
+            sequence_length=settings.data.sequence_length,
+            mask_selection_rate=settings.data.mask_probability,
+        )
+        model = _with_objective(backbone, preprocessor, settings)
         compile_model(model, settings.optimizer, run_options)
+
+    def write_model(target: Path) -> None:
+        if electra:
+            parts = {GENERATOR: model.generator_masked_lm(preprocessor)}
+            write_preset(backbone, tokenizer, settings, target, parts)
+        else:
+            write_preset(model, tokenizer, settings, target)
 
     def summarize(sums: dict[str, Any]) -> dict[str, Any]:
         figures = electra_figures if electra else _masked_lm_figures
@@ -73,11 +94,7 @@ def _train(settings: PretrainExperiment, directory: RunDirectory) -> dict[str, A
             ),
             summarize=summarize,
             train_figures=detection_rates,
-            write_model=(
-                lambda target: write_preset(backbone, tokenizer, settings, target)
-            )
-            if distribution.is_chief
-            else None,
+            write_model=write_model if distribution.is_chief else None,
         ),
         run_options,
         directory,
@@ -167,9 +184,11 @@ def detection_rates(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {**rates, "undefined": undefined} if undefined else rates
 
 
-def _with_objective(backbone: Any, settings: PretrainExperiment) -> Any:
+def _with_objective(
+    backbone: Any, preprocessor: Any, settings: PretrainExperiment
+) -> Any:
     if settings.run.objective == "mlm":
-        return LVBertMaskedLM(backbone, name="masked_lm")
+        return LVBertMaskedLM(backbone, preprocessor, name="masked_lm")
     return LVBertElectra(
         backbone,
         generator_fraction=settings.model.generator_fraction,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from common.files import write_directory
+from common.model_card import write_directory_card
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from training.data.verification import start_verification
 from training.loop.batches import data_identity
@@ -18,7 +20,6 @@ from training.pretraining.experiment import (
 )
 from training.run.directory import RunDirectory
 from training.run.figures import draw_curves
-from training.run.files import write_directory
 from training.run.opening import open_run
 from training.run.options import Optimizer, Run
 
@@ -65,19 +66,31 @@ def run_once(
 
 
 def write_preset(
-    model: Any, tokenizer: Any, settings: Experiment, target: Path
+    model: Any,
+    tokenizer: Any,
+    settings: Experiment,
+    target: Path,
+    parts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a backbone with its tokenizer as a preset directory, all or nothing.
+    """Writes a model with its tokenizer as a preset directory, all or nothing.
 
     Args:
-        model: a KerasHub backbone.
+        model: a KerasHub backbone or task.
         tokenizer: its tokenizer.
         settings: what trained it; ``training.json`` tells.
         target: the directory; an older one is replaced.
+        parts: models that were trained with it, by the name of the folder, within
+            `target`, that each becomes a preset directory in.
     """
 
     def write(path: Path) -> None:
-        model.save_to_preset(str(path))
+        for name, part in (parts or {}).items():
+            (path / name).mkdir()
+            write_one(part, path / name)
+        write_one(model, path)
+
+    def write_one(one: Any, path: Path) -> None:
+        one.save_to_preset(str(path))
         tokenizer.save_to_preset(str(path))
         write_provenance(path, settings, tokenizer.vocabulary_sha256)
 
@@ -85,7 +98,7 @@ def write_preset(
 
 
 def write_provenance(path: Path, settings: Experiment, vocabulary_sha256: str) -> None:
-    """Writes ``training.json``: what trained the model that lies there."""
+    """Writes ``training.json``, what trained the model there, and its model card."""
     options = dataclasses.asdict(settings)
     # Where the data lay on the machine that trained says nothing elsewhere.
     del options["data"]["directory"]
@@ -98,6 +111,7 @@ def write_provenance(path: Path, settings: Experiment, vocabulary_sha256: str) -
     }
     text = json.dumps(provenance, indent=2) + "\n"
     (path / "training.json").write_text(text, encoding="utf-8")
+    write_directory_card(path)
 
 
 def finish(

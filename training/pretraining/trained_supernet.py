@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from lvbert_tf import LVBertSupernet
 from training.loop.checkpoint_variables import by_path
 from training.pretraining import experiment

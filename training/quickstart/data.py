@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.files import write_text
 from training.data.labelled import (
     LabelledText,
     label_names,
@@ -17,7 +18,6 @@ from training.data.labelled import (
 from training.data.public_reviews import public_reviews
 from training.data.split_rank import split_rank
 from training.quickstart.experiment import QuickstartExperiment
-from training.run.files import write_text
 
 _SHARE_HELD_OUT = 0.1
 

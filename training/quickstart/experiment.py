@@ -1,22 +1,46 @@
-"""The sizes of the quickstart, and the configurations of its stages."""
+"""The quickstart's configuration: its own settings, and those of its stages."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
-from training.pretraining.experiment import (
-    SupernetExperiment,
-    SupernetModel,
-    SupernetOptimizer,
-    SupernetRun,
-)
+from common.command_line import UsageError
+from training.finetuning.experiment import FinetuneExperiment
+from training.pretraining.experiment import PretrainExperiment, SupernetExperiment
 from training.run import settings
-from training.run.options import Data
-from training.run.settings import setting
+from training.run.settings import Override, setting
+from training.search.experiment import SearchExperiment
 
 QUICKSTART = "quickstart"
 DEFAULT_CONFIG = Path(__file__).parent.parent / "configs" / "quickstart.toml"
+STAGE_KINDS: Mapping[str, type] = {
+    "supernet": SupernetExperiment,
+    "search": SearchExperiment,
+    "pretrain": PretrainExperiment,
+    "finetune": FinetuneExperiment,
+}
+"""The stages that a file configures, and their configurations."""
+
+_SEEDS = {
+    "supernet": "run.seed",
+    "search": "algorithm.seed",
+    "pretrain": "run.seed",
+    "finetune": "run.seed",
+}
+_SCALED = {
+    "supernet": "run.steps",
+    "search": "scoring.examples",
+    "pretrain": "run.steps",
+}
+_LEAST = {"run.steps": 20, "scoring.examples": 32}
+# What a stage gets when it is its turn; until then anything that may stand there.
+_LATER = {
+    "supernet": {"data.directory": "."},
+    "search": {"data.directory": ".", "scoring.supernet": "."},
+    "pretrain": {"data.directory": ".", "model.architecture": "s"},
+    "finetune": {"task.name": "tsv", "data.directory": ".", "model.directory": "."},
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +48,6 @@ class QuickData:
     """The text."""
 
     vocabulary_size: int = setting("entries of the vocabulary, V", 8000, minimum=100)
-    sequence_length: int = setting("tokens per pretraining example, T", 128, minimum=8)
     held_out: float = setting(
         "share of the text for validation and search", 0.02, minimum=0.0, maximum=0.5
     )
@@ -37,98 +60,13 @@ class QuickData:
 
 
 @dataclass(frozen=True)
-class QuickModel:
-    """The size of supernet and model."""
-
-    letters: str = setting("layer types to choose from", "csf")
-    num_layers: int = setting("layers, L", 8, minimum=1)
-    embedding_dim: int = setting("width of the word embeddings, E", 64, minimum=1)
-    hidden_dim: int = setting("width of the encoder, H", 64, minimum=1)
-    intermediate_dim: int = setting("width inside feed-forward layers", 256, minimum=1)
-    num_heads: int = setting("heads, N", 2, minimum=1)
-    dropout: float = setting(
-        "dropout rate of supernet and pretraining; so short a training sees hardly a "
-        "text twice and has nothing to overfit",
-        0.0,
-        minimum=0.0,
-        maximum=0.99,
-    )
-
-
-@dataclass(frozen=True)
-class QuickTraining:
-    """One training stage, on the reference machine and for the default minutes."""
-
-    steps: int = setting("optimizer steps, before scaling", 400, minimum=1)
-    batch_size: int = setting("examples per step, B", 16, minimum=1)
-    learning_rate: float = setting("peak learning rate", 5e-4, minimum=0.0)
-
-
-@dataclass(frozen=True)
-class QuickPretraining(QuickTraining):
-    """Pretraining of what the search found."""
-
-    objective: str = setting(
-        "mlm or electra; some hundred steps of ELECTRA teach less, and left the "
-        "classifiers that were tried at chance",
-        "mlm",
-        choices=("electra", "mlm"),
-    )
-
-
-@dataclass(frozen=True)
-class QuickSearch:
-    """The search."""
-
-    population: int = setting("architectures of a generation", 12, minimum=2)
-    iterations: int = setting("generations", 4, minimum=1)
-    crossover: int = setting("children of two parents", 6, minimum=0)
-    mutation: int = setting("mutated children", 6, minimum=0)
-    top_k: int = setting("parents", 4, minimum=1)
-    examples: int = setting("held-out examples to score on", 256, minimum=1)
-    top: str = setting(
-        "layer types that the top layers are fixed to, for example s; empty: all are "
-        "free. The classifier reads the first token, which sees the whole text "
-        "through self-attention only",
-        "",
-    )
-
-
-@dataclass(frozen=True)
-class QuickFinetune:
-    """Fine-tuning."""
-
-    epochs: int = setting("times through the labelled texts", 1, minimum=1)
-    batch_size: int = setting("examples per step, B", 32, minimum=1)
-    sequence_length: int = setting("tokens per text, T", 128, minimum=8)
-    learning_rate: float = setting("peak learning rate of the head", 3e-4, minimum=0.0)
-    warmup_fraction: float = setting(
-        "share of the steps for the linear warm-up",
-        0.1,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    layer_decay: float = setting(
-        "factor of the learning rate from a pair of layers to the one below; after so "
-        "short a pretraining the bottom layers have as much to learn as the top",
-        1.0,
-        minimum=0.01,
-        maximum=1.0,
-    )
-    dropout: float = setting(
-        "dropout rate; a tiny model underfits", 0.0, minimum=0.0, maximum=0.9
-    )
-    runs: int = setting("seeds", 1, minimum=1)
-
-
-@dataclass(frozen=True)
 class QuickRun:
     """Seed, and how sizes scale."""
 
     seed: int = setting("decides everything random", 0, minimum=0)
     minutes: float = setting("what the stages together may take", 6.5, minimum=0.01)
     default_minutes: float = setting(
-        "the minutes that the steps above are for", 6.5, minimum=0.01
+        "the minutes that the steps are for", 6.5, minimum=0.01
     )
     reference_gflops: float = setting(
         "float32 matmul rate of the machine that the steps are for", 100.0, minimum=0.1
@@ -137,16 +75,30 @@ class QuickRun:
 
 
 @dataclass(frozen=True)
-class QuickstartExperiment:
-    """A configuration of the command ``quickstart``."""
+class OwnSettings:
+    """What is the quickstart's own."""
 
     data: QuickData
-    model: QuickModel
-    supernet: QuickTraining
-    search: QuickSearch
-    pretrain: QuickPretraining
-    finetune: QuickFinetune
     run: QuickRun
+
+
+@dataclass(frozen=True)
+class QuickstartExperiment:
+    """A configuration of the command ``quickstart``.
+
+    Attributes:
+        data: the text.
+        run: seed and scale.
+        source: the file, for messages.
+        stages: the tables of each stage in it.
+        overrides: settings of the stages given beside the file.
+    """
+
+    data: QuickData
+    run: QuickRun
+    source: str
+    stages: Mapping[str, settings.Tables]
+    overrides: Mapping[str, Sequence[Override]]
 
     @property
     def scale(self) -> float:
@@ -158,94 +110,122 @@ class QuickstartExperiment:
         """Returns a number of steps or examples as it fits this machine and time."""
         return max(least, round(count * self.scale))
 
+    def stage(self, name: str, later: Mapping[str, Any] | None = None) -> Any:
+        """Returns the configuration of a stage.
+
+        Args:
+            name: of the stage.
+            later: what is known only when it is its turn, by ``section.key``.
+
+        Raises:
+            UsageError: naming the file or ``--set`` and the key that is wrong.
+        """
+        where = _LATER[name] if later is None else later
+        fixed = {_SEEDS[name]: self.run.seed, **where}
+        if name not in _SCALED:
+            return self._load(name, fixed)
+        first = self.unscaled(name)
+        section, key = _SCALED[name].split(".")
+        least = _LEAST[_SCALED[name]]
+        count = self.scaled(getattr(getattr(first, section), key), least)
+        derived = _short_run(count) if key == "steps" else {}
+        given = self.given(name)
+        fixed |= {k: v for k, v in derived.items() if k not in given}
+        return self._load(name, {**fixed, _SCALED[name]: count})
+
+    def unscaled(self, name: str) -> Any:
+        """Returns the configuration of a stage as it is given."""
+        fixed = dict(_LATER[name])
+        if _SCALED.get(name) == "run.steps":
+            fixed |= {
+                k: v for k, v in _short_run(0).items() if k not in self.given(name)
+            }
+        return self._load(name, fixed)
+
+    def given(self, name: str) -> set[str]:
+        """Returns which settings of a stage the file or an override gives."""
+        tables = self.stages.get(name, {})
+        return {
+            *(f"{section}.{key}" for section in tables for key in tables[section]),
+            *(override.key for override in self.overrides[name]),
+        }
+
+    def _load(self, name: str, fixed: Mapping[str, Any]) -> Any:
+        return settings.from_tables(
+            STAGE_KINDS[name],
+            f"{self.source}: {name}",
+            self.stages.get(name, {}),
+            [
+                *self.overrides[name],
+                *(
+                    Override(f"quickstart: {key}", key, settings.toml_value(value))
+                    for key, value in fixed.items()
+                ),
+            ],
+        )
+
 
 def load(
-    config: Path | None, overrides: list[str], gflops: float
+    config: Path | None, overrides: Sequence[str], gflops: float
 ) -> QuickstartExperiment:
-    """Reads the quickstart's configuration.
+    """Reads the quickstart's configuration, and makes sure that its stages accept it.
 
     Args:
         config: a TOML file, by default the one in ``training/configs``.
-        overrides: ``section.key=value``.
+        overrides: ``section.key=value`` or ``stage.section.key=value``.
         gflops: matmul rate of this machine, where no override gives it.
+
+    Raises:
+        UsageError: naming the file or ``--set`` and the key that is wrong.
     """
-    return settings.load(
-        QuickstartExperiment,
-        QUICKSTART,
-        config or DEFAULT_CONFIG,
-        [f"run.gflops={gflops!r}", *overrides],
-    )
+    file = config or DEFAULT_CONFIG
+    tables = settings.read_stage(file, QUICKSTART)
+    stages = {name: tables.pop(name) for name in STAGE_KINDS if name in tables}
+    own = [f"run.gflops={gflops!r}"]
+    of_stages: dict[str, list[Override]] = {name: [] for name in STAGE_KINDS}
+    for override in overrides:
+        stage, _, rest = override.partition(".")
+        if stage in STAGE_KINDS:
+            key, _, text = rest.partition("=")
+            of_stages[stage].append(Override(f"--set {stage}.{key}", key, text))
+        elif override.partition("=")[0].count(".") > 1:
+            raise UsageError(
+                f"--set {override}: expected a stage out of {', '.join(STAGE_KINDS)}"
+            )
+        else:
+            own.append(override)
+    mine = settings.from_tables(OwnSettings, str(file), tables, own)
+    quickstart = QuickstartExperiment(mine.data, mine.run, str(file), stages, of_stages)
+    for name in STAGE_KINDS:
+        quickstart.stage(name)
+    return quickstart
 
 
 def to_toml(quickstart: QuickstartExperiment) -> str:
-    """Writes the configuration as TOML that ``--config`` reads back unchanged."""
-    return settings.to_toml(quickstart, QUICKSTART)
+    """Writes the configuration as TOML that ``--config`` reads back as the same."""
+    own = OwnSettings(quickstart.data, quickstart.run)
+    lines = [settings.to_toml(own, QUICKSTART).rstrip("\n")]
+    for name, kind in STAGE_KINDS.items():
+        # As given, before scaling: it is scaled again where it is read.
+        configuration = quickstart.unscaled(name)
+        given = quickstart.given(name)
+        for section in settings.section_types(kind):
+            values = vars(getattr(configuration, section))
+            rows = [
+                f"{key} = {settings.toml_value(value)}"
+                for key, value in values.items()
+                if f"{section}.{key}" in given
+            ]
+            lines += ["", f"[{name}.{section}]", *rows] if rows else []
+    return "\n".join(lines) + "\n"
 
 
-def supernet_of(quickstart: QuickstartExperiment, data: Path) -> SupernetExperiment:
-    """Returns the supernet's experiment.
-
-    Args:
-        quickstart: the sizes.
-        data: the data directory.
-
-    Raises:
-        UsageError: if the sizes do not fit together.
-    """
-    steps = quickstart.scaled(quickstart.supernet.steps, least=20)
-    sizes = {
-        field.name: getattr(quickstart.model, field.name)
-        for field in fields(QuickModel)
-    }
-    try:
-        return SupernetExperiment(
-            model=SupernetModel(
-                **sizes,
-                attention_dropout=quickstart.model.dropout,
-                max_sequence_length=max(
-                    quickstart.data.sequence_length,
-                    quickstart.finetune.sequence_length,
-                ),
-            ),
-            data=Data(
-                directory=str(data),
-                sequence_length=quickstart.data.sequence_length,
-                validation_examples=512,
-            ),
-            optimizer=SupernetOptimizer(
-                learning_rate=quickstart.supernet.learning_rate,
-                warmup_steps=steps // 10,
-            ),
-            run=SupernetRun(
-                steps=steps,
-                batch_size=quickstart.supernet.batch_size,
-                seed=quickstart.run.seed,
-                **intervals(steps),
-            ),
-        )
-    except ValueError as error:
-        raise UsageError(f"quickstart: {error}") from error
-
-
-def pretrain_overrides(quickstart: QuickstartExperiment) -> list[str]:
-    """Returns what the quickstart changes in the search's ``winner.toml``."""
-    steps = quickstart.scaled(quickstart.pretrain.steps, least=20)
-    changed = {
-        "run.objective": quickstart.pretrain.objective,
-        "run.steps": steps,
-        "run.batch_size": quickstart.pretrain.batch_size,
-        **{f"run.{name}": value for name, value in intervals(steps).items()},
-        "optimizer.learning_rate": quickstart.pretrain.learning_rate,
-        "optimizer.warmup_steps": steps // 10,
-    }
-    return [f"{name}={settings.toml_value(value)}" for name, value in changed.items()]
-
-
-def intervals(steps: int) -> dict[str, Any]:
-    """Returns when a short run logs, evaluates and saves."""
+def _short_run(steps: int) -> dict[str, int]:
+    """Returns warm-up, and when a short run logs, evaluates and saves."""
     return {
-        "log_every": max(1, steps // 40),
-        "evaluate_every": max(1, steps // 4),
+        "optimizer.warmup_steps": steps // 10,
+        "run.log_every": max(1, steps // 40),
+        "run.evaluate_every": max(1, steps // 4),
         # Often: killed anywhere, the quickstart loses some seconds at most.
-        "checkpoint_every": max(1, steps // 20),
+        "run.checkpoint_every": max(1, steps // 20),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.run import settings
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.files import write_text
 from training.quickstart import experiment as quickstart_experiment
 from training.quickstart.experiment import QuickstartExperiment
 from training.quickstart.stages import STAGES
 from training.quickstart.summary import print_summary, summarize
 from training.run.directory import RunDirectory
-from training.run.files import write_text
 
 _STAGE_FILE = "stage.json"
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from command_line import CommandError
-from training.pretraining import experiment
-from training.quickstart import experiment as quickstart_experiment
+from common.command_line import CommandError
+from common.files import write_text
+from training.pretraining.experiment import load_pretrain
 from training.quickstart.data import gather
 from training.quickstart.experiment import QuickstartExperiment
-from training.run.files import write_text
+from training.run import settings
 
 Stage = Callable[[QuickstartExperiment, Path], Mapping[str, Any]]
 
@@ -31,6 +31,7 @@ def get_data(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
 def prepare(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
     """Makes vocabulary and records."""
     corpus = quickstart.data.corpus.split(":") if quickstart.data.corpus else None
+    supernet = quickstart.stage("supernet")
     inputs = corpus or [str(_beside(folder, "data") / "corpus.txt")]
     return _call(
         "training",
@@ -40,7 +41,7 @@ def prepare(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
         "--output",
         str(folder / "records"),
         *("--vocabulary-size", str(quickstart.data.vocabulary_size)),
-        *("--sequence-length", str(quickstart.data.sequence_length)),
+        *("--sequence-length", str(supernet.data.sequence_length)),
         *("--held-out", str(quickstart.data.held_out)),
         *("--seed", str(quickstart.run.seed)),
     )
@@ -48,71 +49,31 @@ def prepare(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
 
 def supernet(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
     """Trains the supernet."""
-    config = folder.parent / "supernet.toml"
-    records = _beside(folder, "prepare") / "records"
-    settings = quickstart_experiment.supernet_of(quickstart, records.absolute())
-    write_text(config, experiment.to_toml(settings))
-    return _call(
-        "training", "supernet", "--config", str(config), "--run-dir", str(folder)
-    )
+    return _train(quickstart, folder, {"data.directory": _records(folder)})
 
 
 def search(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
     """Searches the supernet."""
-    options = quickstart.search
-    pattern = "?" * (quickstart.model.num_layers - len(options.top)) + options.top
-    return _call(
-        "training",
-        "search",
-        *("--supernet", str(_beside(folder, "supernet"))),
-        *("--data", str(_beside(folder, "prepare") / "records")),
-        *("--run-dir", str(folder)),
-        *("--population", str(options.population)),
-        *("--iterations", str(options.iterations)),
-        *("--crossover", str(options.crossover)),
-        *("--mutation", str(options.mutation)),
-        *("--top-k", str(options.top_k)),
-        *("--pattern", pattern),
-        *("--examples", str(quickstart.scaled(options.examples, least=32))),
-        *("--seed", str(quickstart.run.seed)),
-    )
+    supernet = str(_beside(folder, "supernet").absolute())
+    places = {"data.directory": _records(folder), "scoring.supernet": supernet}
+    return _train(quickstart, folder, places)
 
 
 def pretrain(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
-    """Pretrains what the search found."""
-    overrides = quickstart_experiment.pretrain_overrides(quickstart)
-    return _call(
-        "training",
-        "pretrain",
-        *("--config", str(_beside(folder, "search") / "winner.toml")),
-        *("--run-dir", str(folder)),
-        *(word for override in overrides for word in ("--set", override)),
-    )
+    """Pretrains what the search found, at the sizes of the supernet."""
+    winner = load_pretrain(_beside(folder, "search") / "winner.toml")
+    model = {f"model.{key}": value for key, value in vars(winner.model).items()}
+    return _train(quickstart, folder, {**model, "data.directory": _records(folder)})
 
 
 def finetune(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
     """Fine-tunes the classifier and measures it on held-out texts."""
-    options = quickstart.finetune
-    overrides = {
-        "run.epochs": options.epochs,
-        "run.batch_size": options.batch_size,
-        "run.sequence_length": options.sequence_length,
-        "optimizer.learning_rate": options.learning_rate,
-        "optimizer.warmup_fraction": options.warmup_fraction,
-        "run.dropout": options.dropout,
-        "optimizer.layer_decay": options.layer_decay,
+    places = {
+        "task.name": "tsv",
+        "data.directory": str((_beside(folder, "data") / "labelled").absolute()),
+        "model.directory": str((_beside(folder, "pretrain") / "model").absolute()),
     }
-    return _call(
-        "training",
-        "finetune",
-        *("--task", "tsv"),
-        *("--data", str(_beside(folder, "data") / "labelled")),
-        *("--model", str(_beside(folder, "pretrain") / "model")),
-        *("--run-dir", str(folder)),
-        *("--runs", str(options.runs)),
-        *("--seed", str(quickstart.run.seed)),
-        *(w for name, value in overrides.items() for w in ("--set", f"{name}={value}")),
-    )
+    return _train(quickstart, folder, places)
 
 
 def export(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
@@ -179,6 +140,20 @@ STAGES: Mapping[str, Stage] = {
     "serve": serve,
 }
 """In the order in which they run; each reads what those before it wrote."""
+
+
+def _train(
+    quickstart: QuickstartExperiment, folder: Path, later: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Runs the stage of a folder with its own configuration, written beside it."""
+    stage = folder.name
+    config = folder.with_suffix(".toml")
+    write_text(config, settings.to_toml(quickstart.stage(stage, later), stage))
+    return _call("training", stage, "--config", str(config), "--run-dir", str(folder))
+
+
+def _records(folder: Path) -> str:
+    return str((_beside(folder, "prepare") / "records").absolute())
 
 
 def _beside(folder: Path, stage: str) -> Path:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 if TYPE_CHECKING:
     from lvbert_tf import Architecture

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 
 if TYPE_CHECKING:
     import tensorflow as tf

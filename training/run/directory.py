@@ -11,13 +11,14 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-from command_line import CommandError, UsageError, json_safe
+from common.command_line import CommandError, UsageError, json_safe
+from common.files import write_text
+from common.json_lines import append_line, read_lines
 from lvbert_tf.version import __version__
-from training.run.files import write_text
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
@@ -29,8 +30,13 @@ of all predicted positions, kept ones included."""
 _LOCATIONS = frozenset(
     {
         ("data", "directory"),
+        ("data", "train"),
+        ("data", "dev"),
         ("model", "directory"),
         ("scoring", "supernet"),
+        ("scoring", "second_supernet"),
+        ("supernet", "run_dir"),
+        ("supernet", "config"),
         ("space", "latency_table"),
     }
 )
@@ -74,6 +80,7 @@ class RunDirectory:
         config_toml: str,
         identity: Mapping[str, Any],
         worker: int = 0,
+        extendable: Collection[tuple[str, str]] = (),
     ) -> "RunDirectory":
         """Opens a run's directory to work in it, making it if it isn't there.
 
@@ -81,6 +88,8 @@ class RunDirectory:
             path: the directory.
             config_toml: the resolved configuration, with its ``stage`` key.
             identity: what else must be the same to go on: hashes of the data.
+            extendable: settings that may differ from those of the run that is there;
+                its configuration then takes the new ones.
             worker: index of this process; those after the first one write into
                 directories of their own below, and resume from the first one's state.
 
@@ -111,7 +120,7 @@ class RunDirectory:
         path.mkdir(parents=True, exist_ok=True)
         run._acquire()
         try:
-            run._begin(config_toml, identity)
+            run._begin(config_toml, identity, extendable)
         except BaseException:
             run.close()
             raise
@@ -171,19 +180,19 @@ class RunDirectory:
 
     def append_metrics(self, step: int, split: str, metrics: Mapping[str, Any]) -> None:
         """Adds a line to the metrics."""
-        _append(self.metrics_file, {"step": step, "split": split, **metrics})
+        append_line(self.metrics_file, {"step": step, "split": split, **metrics})
 
     def append_timing(self, step: int, timing: Mapping[str, Any]) -> None:
         """Adds a line to the rates."""
-        _append(self.timing_file, {"step": step, **timing})
+        append_line(self.timing_file, {"step": step, **timing})
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of the metrics that are whole."""
-        return _read_lines(self.metrics_file)
+        return read_lines(self.metrics_file)
 
     def timing(self) -> list[dict[str, Any]]:
         """Returns the lines of the rates that are whole."""
-        return _read_lines(self.timing_file)
+        return read_lines(self.timing_file)
 
     def last_metrics(self, split: str) -> dict[str, Any]:
         """Returns the last line of a split without `step` and `split`, or {}."""
@@ -199,7 +208,7 @@ class RunDirectory:
         """
         for file in (self.metrics_file, self.timing_file):
             if file.exists():
-                kept = [line for line in _read_lines(file) if line["step"] <= step]
+                kept = [line for line in read_lines(file) if line["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
                 write_text(file, text)
 
@@ -227,15 +236,27 @@ class RunDirectory:
             ) from error
         self._lock = stream
 
-    def _begin(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+    def _begin(
+        self,
+        config_toml: str,
+        identity: Mapping[str, Any],
+        extendable: Collection[tuple[str, str]],
+    ) -> None:
         if self.config_file.exists():
-            self._check_same(config_toml, identity)
+            self._check_same(config_toml, identity, extendable)
+            if extendable:
+                write_text(self.config_file, config_toml)
             return
         versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)
 
-    def _check_same(self, config_toml: str, identity: Mapping[str, Any]) -> None:
+    def _check_same(
+        self,
+        config_toml: str,
+        identity: Mapping[str, Any],
+        extendable: Collection[tuple[str, str]],
+    ) -> None:
         there = _flat(read_tables(self.config_file))
         asked = _flat(read_tables(self.config_file, config_toml))
         versions = self.versions()
@@ -245,7 +266,9 @@ class RunDirectory:
         different = [
             f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
             for key in sorted(there.keys() | asked.keys())
-            if key not in _LOCATIONS and there.get(key) != asked.get(key)
+            if key not in _LOCATIONS
+            and key not in extendable
+            and there.get(key) != asked.get(key)
         ]
         if different:
             raise UsageError(
@@ -293,27 +316,6 @@ def _versions() -> dict[str, str]:
 def _is_left_over(name: str) -> bool:
     """Whether a file may lie in a directory whose run was killed while it began."""
     return name in (".lock", "versions.json", "workers") or name.endswith(".partial")
-
-
-def _append(file: Path, record: Mapping[str, Any]) -> None:
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(json_safe(dict(record))) + "\n")
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Reads whole lines; a torn last line is what a killed process leaves."""
-    if not file.exists():
-        return []
-    lines = file.read_text("utf-8").split("\n")[:-1]
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise CommandError(
-                f"{file}:{number}: expected a JSON object, found {line[:60]!r}"
-            ) from error
-    return records
 
 
 def _flat(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:

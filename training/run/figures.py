@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.figures import new_figure, save_figure
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 _SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "train": {"color": "#0072B2", "linewidth": 1.2},
@@ -31,7 +32,7 @@ def draw_curves(records: Sequence[Mapping[str, Any]], title: str, file: Path) ->
         return
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
-    figure, axes = new_figure(rows, columns, (4.2 * columns, 3.0 * rows))
+    figure, axes = new_figure((4.2 * columns, 3.0 * rows), rows, columns)
     for axis, name in zip(axes, names, strict=False):
         for split, points in curves[name].items():
             steps, values = zip(*points, strict=True)
@@ -43,7 +44,7 @@ def draw_curves(records: Sequence[Mapping[str, Any]], title: str, file: Path) ->
     for axis in axes[len(names) :]:
         axis.set_visible(False)
     axes[0].legend(fontsize=8)
-    save_figure(figure, title, file)
+    save_figure(figure, file, title)
 
 
 def _curves(
@@ -60,29 +61,6 @@ def _curves(
             split = curves.setdefault(name, {}).setdefault(record["split"], [])
             split.append((record["step"], float(value)))
     return curves
-
-
-def new_figure(
-    rows: int, columns: int, size: tuple[float, float]
-) -> tuple["Figure", list["Axes"]]:
-    """Returns an empty figure, `size` in inches, and its axes row by row."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Not pyplot: it keeps every figure alive and looks for a display.
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    return figure, list(axes.flat)
-
-
-def save_figure(figure: "Figure", title: str, file: Path) -> None:
-    """Writes a figure as a PNG, whole or not at all."""
-    figure.suptitle(title, fontsize=11)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.stem}.partial.png")
-    figure.savefig(partial, dpi=120)
-    partial.replace(file)
 
 
 PREFIX = "running_loss/"

@@ -14,9 +14,9 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 T = TypeVar("T")
 Tables = dict[str, dict[str, Any]]
@@ -31,6 +31,20 @@ _NAMES: dict[type, str] = {
     float: "a number",
     str: "a string",
 }
+
+
+class Override(NamedTuple):
+    """A setting given outside the file.
+
+    Attributes:
+        where: what gave it, for messages: a flag.
+        key: ``section.key``.
+        text: the value as TOML, or a bare string.
+    """
+
+    where: str
+    key: str
+    text: str
 
 
 def setting(
@@ -68,7 +82,7 @@ def load(
     kind: type[T],
     stage: str,
     file: Path | None,
-    overrides: Iterable[str] = (),
+    overrides: Iterable[str | Override] = (),
 ) -> T:
     """Builds a configuration: defaults, then the file, then the overrides.
 
@@ -76,7 +90,7 @@ def load(
         kind: the configuration's dataclass.
         stage: the command that reads it, for example ``"pretrain"``.
         file: a TOML file, or None for the defaults alone.
-        overrides: ``"section.key=value"``; later ones win.
+        overrides: ``"section.key=value"``, or what a flag gave; later ones win.
 
     Returns:
         The configuration.
@@ -85,19 +99,39 @@ def load(
         UsageError: if a key is unknown or missing or a value is not allowed; the
             message names the file (or the override) and the key.
     """
+    tables = {} if file is None else read_stage(file, stage)
+    return from_tables(kind, "" if file is None else str(file), tables, overrides)
+
+
+def from_tables(
+    kind: type[T],
+    source: str,
+    tables: Mapping[str, Any],
+    overrides: Iterable[str | Override] = (),
+) -> T:
+    """Builds a configuration: defaults, then tables, then overrides.
+
+    Args:
+        kind: the configuration's dataclass.
+        source: where the tables come from, for messages; empty if there are none.
+        tables: section to its keys and values.
+        overrides: see `load`.
+
+    Raises:
+        UsageError: as `load`.
+    """
+    _check_sections(kind, source, tables)
     merged: dict[tuple[str, str], Any] = {}
-    if file is not None:
-        source = str(file)
-        for section, table in _read(kind, stage, file).items():
-            for key, value in table.items():
-                field = _field(kind, section, key, source)
-                where = f"{source}: {section}.{key}"
-                merged[section, key] = _convert(field, value, where)
+    for section, table in tables.items():
+        for key, value in table.items():
+            field = _field(kind, section, key, source)
+            where = f"{source}: {section}.{key}"
+            merged[section, key] = _convert(field, value, where)
     for override in overrides:
-        section, key, text = _split(override)
-        field = _field(kind, section, key, f"--set {override}")
-        where = f"--set {section}.{key}"
-        merged[section, key] = _convert(field, _value(field, text), where)
+        given = override if isinstance(override, Override) else _split(override)
+        section, _, key = given.key.partition(".")
+        field = _field(kind, section, key, given.where)
+        merged[section, key] = _convert(field, _value(field, given.text), given.where)
     sections = {}
     for name, section_type in section_types(kind).items():
         values = {}
@@ -105,7 +139,7 @@ def load(
             if (name, entry.name) in merged:
                 values[entry.name] = merged[name, entry.name]
             elif entry.default is dataclasses.MISSING:
-                origin = f"{file}: " if file is not None else ""
+                origin = f"{source}: " if source else ""
                 raise UsageError(
                     f"{origin}{name}.{entry.name} is missing: "
                     f"{entry.metadata['help']}. Give it in the file or with "
@@ -115,7 +149,7 @@ def load(
     try:
         return kind(**sections)
     except ValueError as error:
-        origin = f"{file}: " if file is not None else ""
+        origin = f"{source}: " if source else ""
         raise UsageError(f"{origin}{error}") from error
 
 
@@ -168,40 +202,49 @@ def read_tables(file: Path, text: str | None = None) -> dict[str, Any]:
         raise UsageError(f"{file}: not valid TOML: {error}") from error
 
 
-def _read(kind: type, stage: str, file: Path) -> Tables:
+def read_stage(file: Path, stage: str) -> dict[str, Any]:
+    """Reads the tables of a file that is for a stage.
+
+    Raises:
+        UsageError: if it cannot be read, or is for another stage.
+    """
     content = read_tables(file)
     found = content.pop(STAGE_KEY, stage)
     if found != stage:
         raise UsageError(
             f"{file}: this is a configuration for `{found}`; expected `{stage}`"
         )
+    return content
+
+
+def _check_sections(kind: type, source: str, tables: Mapping[str, Any]) -> None:
     known = section_types(kind)
-    for name, table in content.items():
+    for name, table in tables.items():
         if name not in known:
             if isinstance(table, dict):
                 raise UsageError(
-                    f"{file}: unknown section [{name}]{_nearest(name, known)}; "
+                    f"{source}: unknown section [{name}]{_nearest(name, known)}; "
                     f"expected {_listed(f'[{section}]' for section in known)}"
                 )
             raise UsageError(
-                f"{file}: unknown key {name!r}{_elsewhere(kind, name)}; "
+                f"{source}: unknown key {name!r}{_elsewhere(kind, name)}; "
                 "every key stands in a section"
             )
         if not isinstance(table, dict):
             raise UsageError(
-                f"{file}: {name}: expected a section [{name}], found {table!r}"
+                f"{source}: {name}: expected a section [{name}], found {table!r}"
             )
-    return content
 
 
-def _split(override: str) -> tuple[str, str, str]:
+def _split(override: str) -> Override:
     name, equals, text = override.partition("=")
     section, dot, key = name.strip().partition(".")
     if not (equals and dot and section and key):
         raise UsageError(
             f"--set {override}: expected section.key=value, for example run.steps=100"
         )
-    return section, key, text.strip()
+    name = f"{section}.{key}"
+    return Override(f"--set {name}", name, text.strip())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from command_line import CommandError
+from common.command_line import CommandError
 
 
 class StopRequested(CommandError):  # noqa: N818  (a request, not an error)

@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from common.command_line import UsageError
 from lvbert_tf import Architecture
-from training.loop.batches import HELD_OUT_SEED
+from training.loop.batches import HELD_OUT_SEED, data_identity
 from training.pretraining import trained_supernet
+from training.pretraining.experiment import SUPERNET, load_supernet
 from training.pretraining.trained_supernet import TrainedSupernet
+from training.run.arguments import parse
 from training.run.devices import set_up
+from training.run.directory import RunDirectory
 from training.run.progress import Progress
+from training.run.stage import run_once
+from training.scoring.experiment import EVALUATE, EvaluateExperiment
 from training.scoring.inputs import check_fits
 from training.scoring.path_losses import path_losses
 from training.scoring.random_architectures import draw_architectures
@@ -20,6 +26,52 @@ from training.scoring.supernet_scorer import SupernetScorer
 
 
 def run(
+    configuration: EvaluateExperiment, run_dir: Path | None = None
+) -> dict[str, Any]:
+    """Scores what the configuration names; see `evaluate`.
+
+    Args:
+        configuration: of the command.
+        run_dir: where configuration and result are kept; None: nowhere.
+
+    Raises:
+        UsageError: if it names nothing to score, or supernet, data and architectures
+            do not fit together.
+    """
+    scoring = configuration.scoring
+    specs = [spec for spec in scoring.architectures.split(",") if spec.strip()]
+    if not specs and not scoring.random:
+        raise UsageError("expected --architecture SPEC..., --random N, or both")
+    architectures = [parse(spec) for spec in specs]
+    supernet = Path(scoring.supernet)
+    source = RunDirectory.existing(supernet, "--supernet", SUPERNET)
+    identity = {
+        **data_identity(
+            dataclasses.replace(
+                load_supernet(source.config_file).data,
+                directory=configuration.data.directory,
+            )
+        ),
+        "supernet": source.versions()["data"],
+    }
+    return run_once(
+        EVALUATE,
+        configuration,
+        run_dir,
+        identity,
+        lambda: evaluate(
+            supernet,
+            configuration.data.directory,
+            architectures,
+            batch_size=scoring.batch_size,
+            examples=scoring.examples,
+            seed=scoring.mask_seed,
+            random=scoring.random,
+        ),
+    )
+
+
+def evaluate(
     supernet_dir: Path,
     data_dir: str,
     architectures: Sequence["Architecture"],

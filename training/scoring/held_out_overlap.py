@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest
 from training.data.verification import ensure_verified

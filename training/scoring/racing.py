@@ -1,9 +1,10 @@
 """Racing: gives candidates up as soon as they are known to miss the top k.
 
 All candidates see the same examples with the same masks, so that the difference of two
-is known far better than either. At planned numbers of rows a candidate is given up that
-is behind the k-th best by more than chance allows over all looks, candidates and
-generations of a search; `training.scoring.racing_bound` has the bound. What counts is
+is known far better than either. At planned numbers of rows those who lead are scored to
+the end, and who is then behind the k-th best known by more than chance allows over all
+looks, candidates and generations of a search is given up;
+`training.scoring.racing_bound` has the bound. What counts is
 the order on this held-out set, not on all text: the error is that of a sample without
 replacement and vanishes towards the last batch.
 
@@ -17,11 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.scoring.racing_bound import (
     LEVEL,
     MIN_ROWS,
-    behind_each_other,
     behind_known,
     planned_looks,
 )
@@ -126,10 +126,17 @@ class RacingScorer:
             running = race.running
             if not running:
                 break
-            rows = self._scorer.rows(number, running, keep=incumbents)
-            race.add(rows)
-            self.token_evaluations += int(rows[0, 2].sum()) * len(running)
-            race.give_up(self._top_k, self._level, self._scorer.num_batches)
+            race.add(self._rows(number, running, incumbents))
+            if race.look(self._scorer.num_batches):
+                leaders = race.leaders(self._top_k)
+                rest = [
+                    self._rows(later, leaders, incumbents)
+                    for later in range(number + 1, self._scorer.num_batches)
+                    if leaders
+                ]
+                for i, leader in enumerate(leaders):
+                    race.finish(leader, [rows[i] for rows in rest])
+                race.give_up(self._top_k, self._level)
             if on_work is not None:
                 on_work((number + 1) / self._scorer.num_batches)
         scores = race.scores(self._top_k)
@@ -144,6 +151,13 @@ class RacingScorer:
             for score in result:
                 on_scored(score)
         return result
+
+    def _rows(
+        self, number: int, candidates: Sequence[str], incumbents: Sequence[str]
+    ) -> Array:
+        rows = self._scorer.rows(number, candidates, keep=incumbents)
+        self.token_evaluations += int(rows[0, 2].sum()) * len(candidates)
+        return rows
 
     def _learn(self, incumbents: Sequence[str]) -> None:
         """Computes all rows of the best so far, after a restart."""
@@ -186,11 +200,6 @@ class _Race:
         self._fitness = fitness
         self._whole = {one: known[one] for one in incumbents}
         self._parts: dict[str, list[Array]] = {one: [] for one in candidates}
-        names = dict.fromkeys([*self._whole, *self._parts])
-        self._names = {one: i for i, one in enumerate(names)}
-        # Of the worth by example: sums, and sums of products of two runners
-        self._sums = np.zeros(len(names))
-        self._products = np.zeros((len(names), len(names)))
         self._out: set[str] = set()
         self._seen = 0
         self._batches = 0
@@ -199,64 +208,60 @@ class _Race:
     @property
     def running(self) -> list[str]:
         """Whom the next batch is for."""
-        return [one for one in self._candidates if one not in self._out]
+        return [
+            one
+            for one in self._candidates
+            if one not in self._out and one not in self._whole
+        ]
 
     def add(self, rows: Array) -> None:
         """Takes the rows (runners, 6, rows) of one more batch."""
-        width = rows.shape[-1]
-        values = np.zeros((len(self._names), width))
         for one, own in zip(self.running, rows, strict=True):
             self._parts[one].append(own)
-            values[self._names[one]] = worth(own, self._fitness)
-        for one, whole in self._whole.items():
-            values[self._names[one]] = worth(whole, self._fitness)[
-                self._seen : self._seen + width
-            ]
-        self._seen += width
+        self._seen += rows.shape[-1]
         self._batches += 1
-        self._sums += values.sum(axis=1)
-        self._products += values @ values.T
 
-    def give_up(self, top_k: int, level: float, num_batches: int) -> None:
-        """Gives up who is behind at least `top_k` others, where a look is planned.
+    def look(self, num_batches: int) -> bool:
+        """Returns whether a look is planned after what has been added.
+
+        Args:
+            num_batches: of the whole held-out set.
+        """
+        if self._looks is None:
+            looks = planned_looks(self._seen * num_batches // self._batches)
+            self._looks = list(looks)
+            self._planned = max(1, len(looks))
+        due = [look for look in self._looks if look <= self._seen]
+        del self._looks[: len(due)]
+        return bool(due) and self._batches < num_batches
+
+    def leaders(self, top_k: int) -> list[str]:
+        """Returns who is among the best k so far, and not known on all rows."""
+        worths = {one: self._worth_so_far(one) for one in [*self._whole, *self.running]}
+        best = sorted(worths, key=lambda one: -worths[one])[:top_k]
+        return [one for one in best if one not in self._whole]
+
+    def finish(self, candidate: str, rest: Sequence[Array]) -> None:
+        """Takes the rows of a candidate that are still missing, batch by batch."""
+        whole = np.concatenate([*self._parts[candidate], *rest], axis=-1)
+        self._whole[candidate] = whole
+
+    def give_up(self, top_k: int, level: float) -> None:
+        """Gives up who is behind the k-th best of those that are known.
 
         Args:
             top_k: k.
             level: chance of an error in this generation.
-            num_batches: of the whole held-out set.
         """
-        rows = self._seen * num_batches // self._batches
-        if self._looks is None:
-            self._looks = list(planned_looks(rows))
-            self._level = level / max(1, len(self._looks))
-        due = [look for look in self._looks if look <= self._seen]
-        if not due or self._batches == num_batches:
-            return
-        del self._looks[: len(due)]
         running = self.running
-        if len(self._whole) >= top_k:
-            behind = self._behind_known(running, top_k)
-        else:
-            names = list(dict.fromkeys([*self._whole, *running]))
-            places = [self._names[one] for one in names]
-            found = behind_each_other(
-                self._sums[places],
-                self._products[np.ix_(places, places)],
-                self._seen,
-                rows,
-                top_k,
-                self._level,
-            )
-            behind = [one for one, out in zip(names, found, strict=True) if out]
-        self._out.update(one for one in behind if one not in self._whole)
-
-    def _behind_known(self, running: Sequence[str], top_k: int) -> list[str]:
+        if len(self._whole) < top_k or not running:
+            return
         whole = {one: self._whole[one] for one in self.ranked(self._whole)[:top_k]}
         # The last batch is filled up with rows that count nowhere.
         counts = next(iter(whole.values()))[_PLACES[self._fitness][2]] > 0
         seen = counts[: self._seen]
-        if not running or not counts[self._seen :].any() or seen.sum() < MIN_ROWS:
-            return []
+        if not counts[self._seen :].any() or seen.sum() < MIN_ROWS:
+            return
         values = np.stack(
             [
                 worth(np.concatenate(self._parts[one], axis=-1), self._fitness)[seen]
@@ -266,8 +271,14 @@ class _Race:
         known = np.stack(
             [worth(rows, self._fitness)[counts] for rows in whole.values()]
         )
-        found = behind_known(values, known, self._level / top_k)
-        return [one for one, out in zip(running, found, strict=True) if out]
+        behind = behind_known(values, known, level / self._planned / top_k)
+        self._out.update(one for one, out in zip(running, behind, strict=True) if out)
+
+    def _worth_so_far(self, candidate: str) -> float:
+        rows = self._whole.get(candidate)
+        if rows is None:
+            rows = np.concatenate(self._parts[candidate], axis=-1)
+        return float(worth(rows[:, : self._seen], self._fitness).sum())
 
     def ranked(self, whole: dict[str, Array]) -> list[str]:
         """Returns the names of whoever has all rows, best first."""
@@ -277,12 +288,12 @@ class _Race:
     def complete(self) -> dict[str, Array]:
         """Returns all rows of whoever saw the whole held-out set."""
         return {
-            **self._whole,
             **{
                 one: np.concatenate(parts, axis=-1)
                 for one, parts in self._parts.items()
                 if parts and one not in self._out
             },
+            **self._whole,
         }
 
     def scores(self, top_k: int) -> dict[str, Score]:

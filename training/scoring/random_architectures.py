@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.search.space import SearchSpace
 
 

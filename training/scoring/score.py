@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from command_line import CommandError
+from common.command_line import CommandError
 from training.metrics.masked_lm import masked_lm_figures, standard_error
 
 

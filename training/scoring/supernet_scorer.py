@@ -4,8 +4,6 @@ All candidates see the same held-out records with the same masks, without dropou
 are computed batch by batch, all on one batch before the next, so that they share work.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from common.hashes import content_sha256, weights_sha256
 from training.loop.batches import held_out_batches
 from training.loop.unigram_loss import held_out_unigram_loss
 from training.pretraining.trained_supernet import TrainedSupernet
@@ -90,9 +89,9 @@ class SupernetScorer:
         self._share_prefixes = share_prefixes
         self._sums = WorkerSums(distribution)
         self._data, self._seed = data, seed
-        self._identity = _digest(
+        self._identity = content_sha256(
             {
-                "weights_sha256": weights_sha256(trained.model),
+                "weights_sha256": weights_sha256(trained.model.weights),
                 "held_out_sha256": held_out_sha256,
                 "mask_seed": seed,
                 "mask_probability": data.mask_probability,
@@ -200,16 +199,3 @@ def _threads(distribution: "Distribution") -> int:
     if distribution.num_replicas > 1 or tf.config.list_physical_devices("GPU"):
         return 1
     return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
-
-
-def weights_sha256(model: Any) -> str:
-    """Returns the hash of a model's weights: variable paths and bytes, sorted."""
-    digest = hashlib.sha256()
-    for variable in sorted(model.weights, key=lambda variable: variable.path):
-        digest.update(variable.path.encode())
-        digest.update(variable.numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 
 if TYPE_CHECKING:
     from lvbert_tf.cost import Dimensions

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from common.figures import new_figure, save_figure
 
 # Blue and yellow as in the paper; Okabe and Ito's shades of them.
 _METHOD_COLOURS = {"random": "#0072B2", "evolution": "#E69F00"}
@@ -30,8 +29,7 @@ def draw_progress(
     """
     from matplotlib.ticker import MaxNLocator
 
-    figure = _new_figure((6.4, 4.2))
-    axis = figure.subplots()
+    figure, (axis,) = new_figure((6.4, 4.2))
     scale, label_of_axis = _AXES[fitness]
     spare = iter(_OTHER_COLOURS * (1 + len(searches)))
     for label, iterations in searches.items():
@@ -54,7 +52,7 @@ def draw_progress(
     axis.set_ylabel(label_of_axis)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="best")
-    _save(figure, file)
+    save_figure(figure, file)
 
 
 def draw_letters(
@@ -74,8 +72,9 @@ def draw_letters(
         fixed: positions, from 1, that the search could not choose.
     """
     length = len(counts[letters[0]])
-    figure = _new_figure((max(4.5, 0.4 * length + 1.5), 0.45 * len(letters) + 1.6))
-    axis = figure.subplots()
+    figure, (axis,) = new_figure(
+        (max(4.5, 0.4 * length + 1.5), 0.45 * len(letters) + 1.6)
+    )
     shares = [[n / candidates for n in counts[a]] for a in letters]
     image = axis.imshow(shares, vmin=0.0, vmax=1.0, cmap="viridis", aspect="auto")
     for row, letter in enumerate(letters):
@@ -97,7 +96,7 @@ def draw_letters(
     )
     axis.set_xlabel(f"layer, from the bottom (top {candidates} candidates)")
     figure.colorbar(image, ax=axis, label="share", fraction=0.03)
-    _save(figure, file)
+    save_figure(figure, file)
 
 
 def draw_front(
@@ -117,8 +116,7 @@ def draw_front(
         fitness: what ranks.
     """
     scale, label_of_axis = _AXES[fitness]
-    figure = _new_figure((6.4, 4.2))
-    axis = figure.subplots()
+    figure, (axis,) = new_figure((6.4, 4.2))
     axis.scatter(
         [cost for cost, _ in points],
         [scale * value for _, value in points],
@@ -141,21 +139,4 @@ def draw_front(
     axis.set_ylabel(label_of_axis)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8, loc="best")
-    _save(figure, file)
-
-
-def _new_figure(size: tuple[float, float]) -> "Figure":
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Not pyplot: it keeps every figure alive and looks for a display.
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: "Figure", file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.stem}.partial.png")
-    figure.savefig(partial, dpi=120)
-    partial.replace(file)
+    save_figure(figure, file)

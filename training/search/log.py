@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from command_line import CommandError, UsageError, json_safe
+from common.command_line import CommandError, UsageError, json_safe
+from common.files import write_text
 from lvbert_tf.search.evolution import IterationSummary, Search
-from training.run.files import write_text
 from training.scoring.score import FITNESS, Score
 
 LOG_FILE = "search.jsonl"

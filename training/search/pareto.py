@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.run.files import write_text
+from common.files import write_text
 from training.scoring.score import Score
 
 

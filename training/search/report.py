@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import CommandError
+from common.command_line import CommandError
+from common.files import write_text
 from lvbert_tf.architecture import Architecture
 from lvbert_tf.drawing import draw_architecture
 from training.pretraining import experiment
 from training.pretraining.experiment import SupernetExperiment
-from training.run.files import write_text
 from training.scoring.score import Score, figures_of, fitness_of, rank_key
 from training.search.experiment import SearchExperiment
 from training.search.figures import draw_front, draw_letters, draw_progress

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.architecture import Architecture
 from lvbert_tf.cost import Dimensions
 from lvbert_tf.search.evolution import EvolutionSearch, RandomSearch, Search

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training.data.manifest import file_sha256
+from common.hashes import file_sha256
 from training.pretraining import experiment, trained_supernet
 from training.pretraining.experiment import SupernetExperiment
 from training.run import settings

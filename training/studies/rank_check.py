@@ -6,37 +6,40 @@ held-out records and masks. Beside it stand predictors that cost nothing, the ag
 of two supernets, and how well training from scratch agrees with itself.
 """
 
-import argparse
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf import Architecture
-from training.pretraining import experiment
-from training.pretraining.experiment import SupernetExperiment
+from training.pretraining.experiment import (
+    SUPERNET,
+    SupernetExperiment,
+    load_supernet,
+)
 from training.pretraining.from_scratch import settings_of, train
 from training.run.directory import RunDirectory
-from training.run.files import write_text
 from training.run.progress import Progress
-from training.scoring import evaluate
+from training.run.stage import run_once
+from training.scoring.evaluate import evaluate
 from training.scoring.inputs import check_data
 from training.scoring.random_architectures import draw_architectures, letter_sets
 from training.scoring.score import LOSS_DIGITS
 from training.search.experiment import Space
 from training.search.space import make_cost
+from training.studies.experiment import RANK_CHECK, RankCheckExperiment
 from training.studies.rank_report import rank_report
 
 _FIGURES = ("loss", "accuracy", "loss_all", "accuracy_all")
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
+def run(configuration: RankCheckExperiment, run_dir: Path | None) -> dict[str, Any]:
     """Trains, scores and compares.
 
     Args:
-        options: those of the command.
+        configuration: of the command.
+        run_dir: where everything is written; None: `rank_check` in the supernet's.
 
     Returns:
         `kendall_tau` and `spearman` between the orders by inherited and by own loss at
@@ -49,34 +52,55 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: if supernet, data and options do not fit together.
     """
-    source = RunDirectory.existing(options.supernet, "--supernet", experiment.SUPERNET)
-    supernet = experiment.load_supernet(source.config_file, [])
-    data_dir = str(options.data.absolute())
-    check_data(data_dir, supernet, source.versions()["data"])
-    second = _second(options, supernet, data_dir)
+    scoring, study = configuration.scoring, configuration.study
+    data_dir = configuration.data.directory
+    source = RunDirectory.existing(Path(scoring.supernet), "--supernet", SUPERNET)
+    supernet = load_supernet(source.config_file)
+    identity = check_data(data_dir, supernet, source.versions()["data"])
+    _check_second(scoring.second_supernet, supernet, data_dir)
     chosen = draw_architectures(
-        letter_sets(options.letter_sets, supernet.model.letters),
+        letter_sets(study.letter_sets, supernet.model.letters),
         supernet.model.num_layers,
-        options.architectures,
-        options.seed,
+        study.architectures,
+        study.seed,
     )
-    run_dir = options.run_dir or options.supernet / "rank_check"
+    directory = run_dir or source.path / "rank_check"
+    return run_once(
+        RANK_CHECK,
+        configuration,
+        directory,
+        {**identity, "supernet": source.versions()["data"]},
+        lambda: _compare(configuration, supernet, chosen, directory),
+    )
+
+
+def _compare(
+    configuration: RankCheckExperiment,
+    supernet: SupernetExperiment,
+    chosen: Sequence[tuple[str, str]],
+    run_dir: Path,
+) -> dict[str, Any]:
+    """Returns the result for drawn architectures, each with its set of letters."""
+    scoring = configuration.scoring
+    data_dir = configuration.data.directory
     names = [architecture for architecture, _ in chosen]
     sets = [letters for _, letters in chosen]
-    own = _train(options, supernet, data_dir, names, run_dir)
-    scored = _inherited(options.supernet, data_dir, names, options.examples)
+    own = _train(configuration, supernet, names, run_dir)
+    scored = _inherited(scoring.supernet, data_dir, names, scoring.examples)
     inherited = scored["results"]
-    others = (
-        None
-        if second is None
-        else _inherited(second, data_dir, names, options.examples)["results"]
-    )
-    result = {
+    others = None
+    if scoring.second_supernet:
+        others = _worth(
+            _inherited(scoring.second_supernet, data_dir, names, scoring.examples)[
+                "results"
+            ]
+        )
+    return {
         **rank_report(
             sets,
             _worth(inherited),
             [_worth(results) for results in own],
-            None if others is None else _worth(others),
+            others,
             _baselines(supernet, data_dir, names),
         ),
         "by": "loss",
@@ -96,22 +120,17 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 names, sets, inherited, own, strict=True
             )
         ],
-        "steps": options.steps,
+        "steps": configuration.study.steps,
         "run_dir": str(run_dir),
     }
-    write_text(run_dir / "result.json", json.dumps(result, indent=2) + "\n")
-    return result
 
 
-def _second(
-    options: argparse.Namespace, supernet: "SupernetExperiment", data_dir: str
-) -> Path | None:
-    """Checks the second supernet against the first."""
-    path: Path | None = options.second_supernet
-    if path is None:
-        return None
-    source = RunDirectory.existing(path, "--second-supernet", experiment.SUPERNET)
-    other = experiment.load_supernet(source.config_file, [])
+def _check_second(path: str, supernet: SupernetExperiment, data_dir: str) -> None:
+    """Checks the second supernet, if there is one, against the first."""
+    if not path:
+        return
+    source = RunDirectory.existing(Path(path), "--second-supernet", SUPERNET)
+    other = load_supernet(source.config_file)
     for name in ("letters", "num_layers"):
         ours, theirs = getattr(supernet.model, name), getattr(other.model, name)
         if ours != theirs:
@@ -120,37 +139,35 @@ def _second(
                 f"expected {ours!r} as that of --supernet"
             )
     check_data(data_dir, other, source.versions()["data"])
-    return path
 
 
 def _train(
-    options: argparse.Namespace,
-    supernet: "SupernetExperiment",
-    data_dir: str,
+    configuration: RankCheckExperiment,
+    supernet: SupernetExperiment,
     architectures: Sequence[str],
     run_dir: Path,
 ) -> list[list[dict[str, Any]]]:
     """Returns the results of each architecture, one for each training seed."""
-    run_dir.mkdir(parents=True, exist_ok=True)
+    study = configuration.study
     found: list[list[dict[str, Any]]] = [[] for _ in architectures]
-    total = len(architectures) * options.training_seeds
+    total = len(architectures) * study.training_seeds
     with Progress(total, "trainings", "rank-check") as progress:
-        for seed in range(options.training_seeds):
+        for seed in range(study.training_seeds):
             for name, results in zip(architectures, found, strict=True):
                 settings = settings_of(
                     supernet,
                     name,
-                    data_dir=data_dir,
-                    steps=options.steps,
+                    data_dir=configuration.data.directory,
+                    steps=study.steps,
                     seed=seed,
-                    objective="mlm",
-                    batch_size=options.batch_size,
-                    learning_rate=options.learning_rate,
+                    batch_size=study.batch_size,
+                    learning_rate=study.learning_rate,
                 )
                 settings = dataclasses.replace(
                     settings,
                     data=dataclasses.replace(
-                        settings.data, validation_examples=options.examples
+                        settings.data,
+                        validation_examples=configuration.scoring.examples,
                     ),
                 )
                 result = train(settings, run_dir / "trained" / f"{name}_{seed}")
@@ -161,10 +178,10 @@ def _train(
 
 
 def _inherited(
-    supernet: Path, data_dir: str, architectures: Sequence[str], examples: int
+    supernet: str, data_dir: str, architectures: Sequence[str], examples: int
 ) -> dict[str, Any]:
-    return evaluate.run(
-        supernet,
+    return evaluate(
+        Path(supernet),
         data_dir,
         [Architecture(name) for name in architectures],
         examples=examples,
@@ -177,7 +194,7 @@ def _worth(results: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def _baselines(
-    supernet: "SupernetExperiment", data_dir: str, architectures: Sequence[str]
+    supernet: SupernetExperiment, data_dir: str, architectures: Sequence[str]
 ) -> dict[str, list[float]]:
     """What costs nothing to know of an architecture."""
     space = Space()

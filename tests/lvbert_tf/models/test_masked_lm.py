@@ -36,7 +36,7 @@ def trained() -> LVBertMaskedLM:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         weighted_metrics=[keras.metrics.SparseCategoricalAccuracy()],
     )
-    model.fit(TEXTS, batch_size=8, epochs=60, verbose=0)
+    model.fit(TEXTS, batch_size=8, epochs=150, verbose=0)
     return model
 
 

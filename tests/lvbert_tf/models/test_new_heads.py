@@ -1,5 +1,7 @@
 """A preset loaded for another task says which weights no training has seen."""
 
+import json
+import shutil
 from pathlib import Path
 
 import keras
@@ -57,6 +59,32 @@ def test_a_new_head_has_no_old_labels(preset: Path, num_classes: int) -> None:
             str(preset), num_classes=2, labels=["ham", "spam"]
         )
     assert named.labels == ["ham", "spam"]
+
+
+def test_the_way_of_kerashub_drops_the_labels_too(preset: Path) -> None:
+    load = keras_hub.models.TextClassifier.from_preset
+    same = load(str(preset))
+    assert same.labels == ["negative", "positive"]
+    for num_classes in (2, 3):
+        with pytest.warns(UserWarning, match="freshly drawn.*logits/kernel"):
+            model = load(str(preset), num_classes=num_classes)
+        assert model.labels is None
+        assert model.num_classes == num_classes
+        assert model.classify(["film"])[0]["label"] in ("0", "1", "2")
+    with pytest.warns(UserWarning, match="freshly drawn"):
+        named = load(str(preset), num_classes=2, labels=["ham", "spam"])
+    assert named.labels == ["ham", "spam"]
+    # A directory of an earlier version holds the head's arguments among the others.
+    old = preset.parent / "old"
+    shutil.copytree(preset, old, dirs_exist_ok=True)
+    content = json.loads((old / "task.json").read_text())
+    content["config"].update(content["config"].pop("stored_head"))
+    (old / "task.json").write_text(json.dumps(content))
+    outputs = [
+        lvbert_tf.LVBertTextClassifier.from_preset(str(path)).predict(TEXTS, verbose=0)
+        for path in (preset, old)
+    ]
+    assert np.array_equal(*outputs)
 
 
 def test_other_heads_are_named(preset: Path) -> None:

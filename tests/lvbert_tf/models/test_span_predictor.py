@@ -1,5 +1,6 @@
 """Questions and contexts in, answers out."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,17 @@ def test_wrong_use_is_told() -> None:
     y = {"answer_start": tf.constant([0]), "answer_text": tf.constant(["rome"])}
     with pytest.raises(tf.errors.InvalidArgumentError, match="must stand in `context`"):
         preprocessor(x, y=y)
+    # The row is named, also where the place is beyond the text.
+    x = {name: tf.repeat(value, 3) for name, value in x.items()}
+    y = {
+        "answer_start": tf.constant([3, -1, 900]),
+        "answer_text": tf.constant(["rome", "", "rome"]),
+    }
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        preprocessor(x, y=y)
+    assert re.search(r"not so:\W*2\b", str(raised.value))
+    assert "the context ends before" in str(raised.value)
+    x = {name: value[:1] for name, value in x.items()}
     predictor = _predictor()
     with pytest.raises(ValueError, match="as many contexts"):
         predictor.answer(["where?"], [])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run_application
+from common.command_line import run_application
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from training.__main__ import COMMANDS
 from training.data.manifest import DataManifest

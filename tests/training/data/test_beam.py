@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from training.data import corpus
 from training.data.examples import ExampleOptions

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.data import corpus, document_formats
 from training.data.corpus import (
     CHUNK_BYTES,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command_line import UsageError
+from common.command_line import UsageError
 from training.data.examples import (
     ExampleOptions,
     OfficialExamples,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from training.data.corpus import chunks, grouped
 from training.data.examples import ExampleOptions

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS
 from tests.training.data.preparations import (
     WORDS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from tests.paths import REPOSITORY
 from tests.training.data.preparations import prepare_options, read_content, small_corpus
 from training.data import corpus as corpus_module
@@ -73,7 +73,7 @@ def test_killed_run_goes_on(
     assert len(kept) >= {"vocabulary": 0, "pieces": 1, "shards": 4, "index": 4}[stage]
     # What a kill in the middle of a write leaves.
     pieces = partial / "pieces"
-    (pieces / "piece-0000000-0000001.train.tmp").write_bytes(b"half")
+    (pieces / "piece-0000000-0000001.train.partial").write_bytes(b"half")
     (pieces / "piece-0000000-0000001.tmp.npz").write_bytes(b"half")
     (partial / "result" / "train-00000-of-00001.tfrecord.tmp").write_bytes(b"half")
     written = []
@@ -94,7 +94,7 @@ def test_killed_run_goes_on(
 @pytest.mark.parametrize(
     ("files", "count"),
     [
-        ("pieces/*.train.tmp", 1),  # in the middle of a write, as likely as not
+        ("pieces/*.train.partial", 1),  # in the middle of a write, as likely as not
         ("pieces/*.npz", 2),
         ("pieces/*.npz", 8),
         ("result/*.tfrecord*", 1),
@@ -127,9 +127,10 @@ def test_kill_signal_leaves_nothing_running_and_a_rerun_goes_on(
     assert len(children) == 4
     process.kill()
     process.wait()
+    deadline = time.monotonic() + 1.0
     while any(_is_running(child) for child in children):
         assert time.monotonic() < deadline, children
-        time.sleep(0.1)
+        time.sleep(0.005)
     assert not output.exists()
     options: dict[str, Any] = {"shard_bytes": 4 << 20}
     result = prepare(prepare_options(corpus, output, vocabulary, **options))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
+from common.hashes import file_sha256
 from training.data import public_reviews as module
-from training.data.manifest import file_sha256
 from training.data.public_reviews import plain_text, public_reviews
 
 ROWS = [

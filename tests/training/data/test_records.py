@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from command_line import CommandError
-from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from common.command_line import CommandError
 from tests.paths import REPOSITORY
+from tests.training.data.small_corpus import small_corpus
 from training.data import pieces
-from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
 from training.data.pieces import Piece, entries, pack_entries, sorted_split, write_piece
-from training.data.preparation import PrepareOptions, prepare
+from training.data.preparation import prepare
 from training.data.shard_writing import plan_shards, write_shard
 from training.data.verification import verify
 
@@ -61,28 +60,6 @@ def test_shards_are_the_sorted_whole(tmp_path: Path) -> None:
         assert sum(shard.examples for shard in shards) == len(found)
 
 
-def _options(tmp_path: Path, output: str) -> PrepareOptions:
-    words = [f"w{number}" for number in range(50)]
-    write_vocabulary(tmp_path / "words.txt", [*SPECIAL_TOKENS, *words])
-    documents = [
-        "\n".join(
-            " ".join(words[(n * 7 + i * j) % 50] for i in range(30)) for j in range(9)
-        )
-        for n in range(100)
-    ]
-    if not (tmp_path / "corpus.txt").exists():  # a new one would start anew
-        (tmp_path / "corpus.txt").write_text("\n\n".join(documents))
-    return PrepareOptions(
-        inputs=[str(tmp_path / "corpus.txt")],
-        output=tmp_path / output,
-        vocabulary=tmp_path / "words.txt",
-        examples=ExampleOptions(32),
-        held_out=0.2,
-        workers=1,
-        shard_bytes=30_000,
-    )
-
-
 def _content(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
@@ -90,10 +67,10 @@ def _content(directory: Path) -> dict[str, bytes]:
 _LIMITED = """
 import resource, sys
 from pathlib import Path
-from tests.training.data.test_shard_writing import _options
-from command_line import CommandError
+from tests.training.data.small_corpus import small_corpus
+from common.command_line import CommandError
 from training.data.preparation import prepare
-options = _options(Path(sys.argv[1]), "limited")
+options = small_corpus(Path(sys.argv[1]), "limited")
 import tensorflow, training.data.one_machine, matplotlib.backends.backend_agg
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 try:
@@ -110,7 +87,7 @@ def test_a_file_that_cannot_be_written_gets_no_final_name(
     tmp_path: Path, limit: int
 ) -> None:
     """The system itself stops the write, first in pieces, then in what is larger."""
-    straight = prepare(_options(tmp_path, "straight"))
+    straight = prepare(small_corpus(tmp_path, "straight"))
     process = subprocess.run(
         [sys.executable, "-c", _LIMITED, str(tmp_path), str(limit)],
         cwd=REPOSITORY,
@@ -127,7 +104,7 @@ def test_a_file_that_cannot_be_written_gets_no_final_name(
     for path in (tmp_path / ".limited.partial" / "result").iterdir():
         if not path.name.endswith(".tmp"):
             assert path.read_bytes() == (tmp_path / "straight" / path.name).read_bytes()
-    result = prepare(_options(tmp_path, "limited"))
+    result = prepare(small_corpus(tmp_path, "limited"))
     # At 300 bytes not even the note on what the work is for could be written.
     assert result["resumed"] == (limit > 300)
     assert result["examples"] == straight["examples"]
@@ -162,10 +139,10 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patched:
         patched.setattr(tf.io, "TFRecordWriter", FullDisk)
         with pytest.raises(CommandError, match=r"train-00000.*No space left"):
-            prepare(_options(tmp_path, "data"))
+            prepare(small_corpus(tmp_path, "data"))
     result = tmp_path / ".data.partial" / "result"
     assert not list(result.glob("*.tfrecord"))
     assert not (tmp_path / "data").exists()
-    prepare(_options(tmp_path, "data"))
-    prepare(_options(tmp_path, "straight"))
+    prepare(small_corpus(tmp_path, "data"))
+    prepare(small_corpus(tmp_path, "straight"))
     assert _content(tmp_path / "data") == _content(tmp_path / "straight")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import SPECIAL_TOKENS, write_vocabulary
+from tests.commands import run
 from training.data import verification
 from training.data.examples import ExampleOptions
 from training.data.manifest import DataManifest
@@ -154,22 +155,19 @@ def test_other_sizes_and_folders_are_usage_errors(data: Path, tmp_path: Path) ->
 def test_stages_name_the_damaged_shard(
     tmp_path: Path,
     tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
     stage: str,
     model: str,
 ) -> None:
-    from command_line import run_application
     from tests.training.conftest import TINY_MODEL
-    from training.__main__ import COMMANDS
 
     data = Path(shutil.copytree(tiny_data, tmp_path / "data"))
     shard = data / DataManifest.load(data).split("train")[0].file
     _damage(shard)
     overrides = [part for one in [*TINY_MODEL, model] for part in ("--set", one)]
     arguments = ["--data", str(data), "--run-dir", str(tmp_path / "run"), *overrides]
-    assert run_application("training", "", COMMANDS, [stage, *arguments]) == 1
-    captured = capsys.readouterr()
-    assert f"{shard} (expected sha256" in captured.err
-    assert "Traceback" not in captured.err
+    status, _, errors = run("training", stage, *arguments)
+    assert status == 1
+    assert f"{shard} (expected sha256" in errors
+    assert "Traceback" not in errors
     metrics = tmp_path / "run" / "metrics.jsonl"
     assert not metrics.exists() or not metrics.read_text()

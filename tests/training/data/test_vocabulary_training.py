@@ -2,7 +2,7 @@
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.models.text_normalization import TextNormalization
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 from lvbert_tf.vocabulary import SPECIAL_TOKENS

@@ -1,158 +1,243 @@
 """Fine-tuning: every weight arrives, every seed is listed, the model comes back."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
-from lvbert_tf import LVBertBackbone, LVBertTextClassifier, LVBertTokenizer
-from training.finetuning import experiment as finetune_experiment
-from training.finetuning import pretrained
+from common.command_line import CommandError, UsageError
+from lvbert_tf import LVBertBackbone, LVBertTextClassifier
+from tests.commands import run as run_command
+from tests.training.finetuning.conftest import experiment
+from training.finetuning import classifier, fit, one_run, pretrained
 from training.finetuning import stage as finetune
-from training.finetuning.experiment import FinetuneExperiment
-from training.run import settings
 
-WORDS = ["good", "bad", "film", "plot", "the", "a", "was", "is"]
+FROZEN = ("optimizer.learning_rate=1e-9", "run.epochs=1")
 
 
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pretrained") / "model"
-    keras.utils.set_random_seed(1)
-    backbone = LVBertBackbone(
-        13,
-        "cs",
-        embedding_dim=32,
-        hidden_dim=32,
-        intermediate_dim=32,
-        num_heads=2,
-        dropout=0.0,
-        attention_dropout=0.0,
-        max_sequence_length=16,
-    )
-    backbone.save_to_preset(str(path))
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    LVBertTokenizer([*special, *WORDS]).save_to_preset(str(path))
-    return path
+def without_seconds(result: dict[str, Any]) -> dict[str, Any]:
+    runs = [{k: v for k, v in r.items() if k != "seconds"} for r in result["runs"]]
+    return {**result, "runs": runs, "model": None}
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("task")
-    draw = np.random.default_rng(0)
-    for name, count in (("train", 48), ("dev", 16)):
-        rows = []
-        for number in range(count):
-            label = ("bad", "good")[number % 2]
-            words = [*draw.choice(WORDS[2:], 4), label, label]
-            draw.shuffle(words)
-            rows.append(f"{' '.join(words)}\tis {label}")
-        text = "text\tlabel\n" + "\n".join(rows) + "\n"
-        (path / f"{name}.tsv").write_text(text)
-    return path
-
-
-def experiment(data: Path, model: Path, *overrides: str) -> FinetuneExperiment:
-    return settings.load(
-        FinetuneExperiment,
-        finetune_experiment.FINETUNE,
-        None,
-        [
-            "task.name=tsv",
-            f"data.directory={data}",
-            f"model.directory={model}",
-            "run.epochs=12",
-            "run.batch_size=8",
-            "run.sequence_length=10",
-            "optimizer.learning_rate=0.01",
-            "optimizer.layer_decay=1",
-            *overrides,
-        ],
-    )
+def straight(
+    tmp_path_factory: pytest.TempPathFactory, data_dir: Path, model_dir: Path
+) -> tuple[Path, dict[str, Any]]:
+    """Two seeds in one go."""
+    path = tmp_path_factory.mktemp("straight") / "run"
+    config = experiment(data_dir, model_dir, "run.runs=2", "run.seed=3")
+    return path, finetune.run(config, path)
 
 
 def test_seeds_are_listed_and_the_median_run_is_the_model(
-    tmp_path: Path, data_dir: Path, model_dir: Path, capsys: pytest.CaptureFixture[str]
+    straight: tuple[Path, dict[str, Any]], data_dir: Path, model_dir: Path
 ) -> None:
-    config = experiment(data_dir, model_dir, "run.runs=2", "run.seed=3")
-    result = finetune.run(config, tmp_path)
-    backbone = LVBertBackbone.from_preset(str(model_dir))
-    total = len(backbone.weights)
-    assert f"loaded {total} of {total} encoder variables" in capsys.readouterr().err
+    path, result = straight
+    # T06: every seed, median, mean, std and n; "best" under its own key.
     assert [run["seed"] for run in result["runs"]] == [3, 4]
     scores = [run["accuracy"] for run in result["runs"]]
     assert result["median"] == np.median(scores)
     assert result["mean"] == np.mean(scores)
     assert result["std"] == pytest.approx(np.std(scores, ddof=1))
-    assert result["majority"] == 0.5
+    assert (result["n"], result["best"], result["majority"]) == (2, max(scores), 0.5)
     assert result["median"] > 0.8  # one word decides: far above guessing
-    classifier = LVBertTextClassifier.from_preset(result["model"])
-    assert classifier.labels == ["is bad", "is good"]
+    assert all(run["above_majority"] for run in result["runs"])
+    model = LVBertTextClassifier.from_preset(result["model"])
+    assert model.labels == ["is bad", "is good"]
+    # T14: the head is a dense layer and nothing else.
+    encoder = {w.path for w in model.backbone.weights}
+    heads = [w.path.split("/")[-1] for w in model.weights if w.path not in encoder]
+    assert heads == ["kernel", "bias"]
     rows = (data_dir / "dev.tsv").read_text().splitlines()[1:]
     texts, labels = zip(*(row.split("\t") for row in rows), strict=True)
-    predicted = classifier.predict(list(texts), verbose=0).argmax(axis=-1)
-    names = [classifier.labels[index] for index in predicted]
+    predicted = model.predict(list(texts), verbose=0).argmax(axis=-1)
+    names = [model.labels[index] for index in predicted]
     hits = np.mean([name == label for name, label in zip(names, labels, strict=True)])
     chosen = next(r for r in result["runs"] if r["seed"] == result["model_seed"])
     assert hits == chosen["accuracy"]
-    assert finetune.run(config, tmp_path) == result
+    assert sum(map(sum, chosen["confusion"])) == 16
+    wrong = (path / "mistakes.tsv").read_text().splitlines()
+    assert len(wrong) - 1 == round(16 * (1 - chosen["accuracy"]))
+    for picture in ("curves", "runs", "confusion"):
+        assert (path / "figures" / f"{picture}.png").stat().st_size > 1000
+    assert "| 3 | " in (path / "runs.md").read_text()
+    assert chosen["texts"]["train"]["unknown_fraction"] == 0
 
 
-def test_one_seed_gives_one_score_and_a_killed_command_goes_on(
+def test_fewer_runs_are_extended_and_processes_change_no_value(
+    tmp_path: Path,
+    straight: tuple[Path, dict[str, Any]],
+    data_dir: Path,
+    model_dir: Path,
+) -> None:
+    one = experiment(data_dir, model_dir, "run.runs=1", "run.seed=3")
+    finetune.run(one, tmp_path)
+    first = (tmp_path / "runs" / "seed-3" / "result.json").read_bytes()
+    two = experiment(data_dir, model_dir, "run.runs=2", "run.seed=3")
+    result = finetune.run(two, tmp_path)
+    assert (tmp_path / "runs" / "seed-3" / "result.json").read_bytes() == first
+    assert without_seconds(result) == without_seconds(straight[1])
+    curves = [p / "metrics.jsonl" for p in (tmp_path, straight[0])]
+    assert curves[0].read_bytes() == curves[1].read_bytes()
+    assert finetune.run(two, tmp_path) == result
+    # A model that someone deleted is trained again; another setting is refused.
+    (tmp_path / "result.json").unlink()
+    shutil.rmtree(tmp_path / "runs" / f"seed-{result['model_seed']}" / "model")
+    again = finetune.run(two, tmp_path)
+    assert without_seconds(again) == without_seconds(result)
+    other = experiment(data_dir, model_dir, "run.runs=2", "run.epochs=3")
+    with pytest.raises(UsageError, match="run.epochs: 12 there, 3 asked"):
+        finetune.run(other, tmp_path)
+
+
+@pytest.mark.slow
+def test_seeds_in_processes_of_their_own_give_the_same(
+    tmp_path: Path,
+    straight: tuple[Path, dict[str, Any]],
+    data_dir: Path,
+    model_dir: Path,
+) -> None:
+    config = experiment(data_dir, model_dir, "run.runs=2", "run.seed=3")
+    result = finetune.run(config, tmp_path, processes=2)
+    assert without_seconds(result) == without_seconds(straight[1])
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+def test_a_killed_run_goes_on_bit_for_bit(
     tmp_path: Path,
     data_dir: Path,
     model_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = experiment(data_dir, model_dir, "run.runs=2", "run.epochs=1")
+    config = experiment(
+        data_dir, model_dir, "run.runs=1", "run.epochs=3", "run.checkpoint_every=4"
+    )
     straight = finetune.run(config, tmp_path / "straight")
+    save, saved = fit._save, 0
 
-    def die(*arguments: Any) -> Any:
-        raise RuntimeError("killed")
+    def die(*arguments: Any) -> None:
+        nonlocal saved
+        save(*arguments)
+        saved += 1
+        if saved in (1, 2, 3):
+            raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(finetune, "_conclude", die)
-        with pytest.raises(RuntimeError, match="killed"):
+    monkeypatch.setattr(fit, "_save", die)
+    for _ in range(3):
+        with pytest.raises(Killed):
             finetune.run(config, tmp_path / "killed")
-    # The second seed was not begun: only the first is kept, and is not run again.
-    shutil.rmtree(tmp_path / "killed" / "runs" / "seed-1")
-    first = (tmp_path / "killed" / "runs" / "seed-0" / "result.json").read_bytes()
     resumed = finetune.run(config, tmp_path / "killed")
-    again = tmp_path / "killed" / "runs" / "seed-0" / "result.json"
-    assert again.read_bytes() == first
-    for ours, theirs in zip(resumed["runs"], straight["runs"], strict=True):
-        assert ours["accuracy"] == theirs["accuracy"]
-        assert ours["predicted"] == theirs["predicted"]
-    curves = [
-        (tmp_path / n / "metrics.jsonl").read_bytes() for n in ("killed", "straight")
+    assert saved > 3
+    assert without_seconds(resumed) == without_seconds(straight)
+    models = [
+        tmp_path / n / "model" / "task.weights.h5" for n in ("killed", "straight")
     ]
-    assert curves[0] == curves[1]
+    backbones = [
+        LVBertTextClassifier.from_preset(str(path.parent)).get_weights()
+        for path in models
+    ]
+    for ours, theirs in zip(*backbones, strict=True):
+        assert np.array_equal(ours, theirs)
+    assert not list((tmp_path / "killed" / "runs").rglob("*.npz"))
 
 
-def test_constant_predictions_and_diverged_seeds_are_told(
-    tmp_path: Path, data_dir: Path, model_dir: Path, monkeypatch: pytest.MonkeyPatch
+def test_t01_constant_predictions_and_diverged_seeds_are_told(
+    tmp_path: Path,
+    data_dir: Path,
+    model_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = experiment(
-        data_dir, model_dir, "run.runs=2", "optimizer.learning_rate=0", "run.epochs=1"
+        data_dir,
+        model_dir,
+        "run.runs=2",
+        "optimizer.learning_rate=1e-9",
+        "run.epochs=1",
     )
-    original = finetune._train_and_predict
+    original, number = one_run.train, 0
 
-    def first_diverges(*arguments: Any) -> Any:
-        predicted, curve = original(*arguments)
-        if arguments[-2] == 0:
+    def first_diverges(*arguments: Any, **options: Any) -> Any:
+        nonlocal number
+        number += 1
+        if number == 1:
             raise CommandError("step 1: loss is nan")
-        return [0] * len(predicted), curve
+        return original(*arguments, **options)
 
-    monkeypatch.setattr(finetune, "_train_and_predict", first_diverges)
+    def constant(*arguments: Any) -> Any:
+        return np.tile(np.array([[1.0, 0.0]], np.float32), (16, 1))
+
+    monkeypatch.setattr(one_run, "train", first_diverges)
+    monkeypatch.setattr(classifier, "predict", constant)
     result = finetune.run(config, tmp_path)
     assert result["runs"][0]["error"] == "step 1: loss is nan"
-    assert result["runs"][1]["degenerate"] is True
-    assert result["runs"][1]["predicted"] == {"is bad": 16}
+    flagged = result["runs"][1]
+    assert flagged["degenerate"] is True
+    assert flagged["above_majority"] is False
+    assert flagged["mcc"] == 0.0
+    assert flagged["predicted"] == {"is bad": 16}
     assert (result["n"], result["median"], result["std"]) == (1, 0.5, None)
+    assert result["degenerate_runs"] == 1
+    assert "(degenerate)" in capsys.readouterr().err
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_run_that_may_be_guessing_is_told_with_its_p_value(
+    tmp_path: Path, data_dir: Path, model_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = experiment(
+        data_dir,
+        model_dir,
+        "run.runs=1",
+        "optimizer.learning_rate=1e-9",
+        "run.epochs=1",
+    )
+    run = finetune.run(config, tmp_path)["runs"][0]
+    assert run["above_majority"] is False
+    assert run["above_majority_p"] > 0.05
+    assert "warning: seed 0:" in capsys.readouterr().err
+
+
+def test_a_run_at_chance_is_repeated_once_at_half_the_rate(
+    tmp_path: Path, data_dir: Path, model_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overrides = ("run.runs=1", "run.epochs=2", "optimizer.retry_at_half_rate=true")
+    stuck = experiment(data_dir, model_dir, *overrides, "optimizer.learning_rate=1e-9")
+    run = finetune.run(stuck, tmp_path / "stuck")["runs"][0]
+    assert run["retried"] is True
+    assert run["learning_rate"] == 0.5e-9
+    assert "once more with half the rate" in capsys.readouterr().err
+    learns = experiment(
+        data_dir, model_dir, *overrides, "run.batch_size=2", "run.dropout=0"
+    )
+    assert finetune.run(learns, tmp_path / "learns")["runs"][0]["retried"] is False
+
+
+def test_the_best_epoch_is_kept_and_a_run_may_end_early(
+    tmp_path: Path, data_dir: Path, model_dir: Path
+) -> None:
+    config = experiment(
+        data_dir,
+        model_dir,
+        "run.runs=1",
+        "run.keep=best",
+        "run.early_stopping=2",
+        "run.epochs=40",
+        "run.class_weights=balanced",
+        "run.label_smoothing=0.1",
+    )
+    run = finetune.run(config, tmp_path)["runs"][0]
+    assert run["steps"] == 6 * (run["best_epoch"] + 2) < 240
+    assert run["accuracy"] > 0.8
+    with pytest.raises(UsageError, match=r"early_stopping needs run\.keep=best"):
+        experiment(data_dir, model_dir, "run.early_stopping=2")
 
 
 def test_a_divergence_is_found(tmp_path: Path, data_dir: Path, model_dir: Path) -> None:
@@ -164,7 +249,7 @@ def test_a_divergence_is_found(tmp_path: Path, data_dir: Path, model_dir: Path) 
 
 
 def test_a_weight_that_did_not_arrive_is_an_error(
-    tmp_path: Path, model_dir: Path, monkeypatch: pytest.MonkeyPatch
+    model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = LVBertBackbone.from_preset
 
@@ -184,3 +269,30 @@ def test_what_is_no_model_is_refused(tmp_path: Path, data_dir: Path) -> None:
     with pytest.raises(UsageError, match="expected a model directory"):
         finetune.run(experiment(data_dir, tmp_path), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_command_takes_files_and_columns(
+    tmp_path: Path, model_dir: Path, data_dir: Path
+) -> None:
+    for name in ("train", "dev"):
+        rows = (data_dir / f"{name}.tsv").read_text().splitlines()[1:]
+        lines = ["stars,review", *(",".join(row.split("\t")[::-1]) for row in rows)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    ran = run_command(
+        "training",
+        "finetune",
+        *("--task", "csv", "--model", model_dir, "--run-dir", tmp_path / "run"),
+        *("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"),
+        *("--text-column", "review", "--label-column", "stars", "--runs", "1"),
+        *("--set", "run.epochs=1"),
+    )
+    assert ran.status == 0, ran.errors
+    assert ran.output["labels"] == ["is bad", "is good"]
+    ran = run_command(
+        "training",
+        "finetune",
+        *("--task", "csv", "--model", model_dir, "--run-dir", tmp_path / "other"),
+        *("--train", tmp_path / "train.csv"),
+    )
+    assert ran.status == 2
+    assert "--train FILE --dev FILE" in ran.errors

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.lvbert_tf.test_distribution import cluster, free_ports
+from tests.cluster import cluster, free_ports
 from tests.paths import REPOSITORY
 from tests.training.conftest import TINY_MODEL
 from tests.training.runs import SUPERNET, assert_same_run, state

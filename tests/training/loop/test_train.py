@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from lvbert_tf import LVBertBackbone
 from tests.training.conftest import TINY_MODEL
 from tests.training.runs import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.vocabulary import SpecialTokens
 from training.data.manifest import DataManifest
 from training.data.records import held_out_dataset

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf.search.sampling import SAMPLING_METHODS
 from tests.paths import REPOSITORY
 from training.pretraining import experiment

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from tests.paths import REPOSITORY
 from training.data.labelled import LabelledText, read_labelled, write_labelled
 from training.quickstart import experiment as quickstart_experiment
@@ -92,7 +92,7 @@ def test_the_margin_reached_and_fixed_layers_are_told(tmp_path: Path) -> None:
     print_summary(summary, stream)
     assert "layers that were fixed, not found: 3: f" in stream.getvalue()
     assert "75.0% of the held-out texts right, 25.0 points more" in stream.getvalue()
-    assert config().search.top == ""
+    assert config().stage("search").space.pattern == ""
 
 
 def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:
@@ -101,9 +101,47 @@ def test_steps_scale_with_time_and_machine(tmp_path: Path) -> None:
     assert config("run.minutes=13").scaled(500) == 1000
     assert config("run.gflops=20").scaled(500) == 100
     assert config("run.gflops=0.01").scaled(500, least=20) == 20
-    supernet = quickstart_experiment.supernet_of(base, tmp_path)
-    assert supernet.run.steps == base.supernet.steps
+    supernet = base.stage("supernet")
+    assert (supernet.run.steps, supernet.optimizer.warmup_steps) == (1000, 100)
+    half = config("run.minutes=3.25", "supernet.optimizer.warmup_steps=7")
+    supernet = half.stage("supernet")
+    assert (supernet.run.steps, supernet.optimizer.warmup_steps) == (500, 7)
+    assert half.stage("search").scoring.examples == 128
+    assert half.stage("finetune").run.epochs == 1
     assert measure_gflops(0.05) > 0
+
+
+def test_the_written_configuration_reads_back(tmp_path: Path) -> None:
+    first = config(
+        "run.seed=3", "supernet.run.steps=600", "search.space.pattern=cccccc??"
+    )
+    file = tmp_path / "config.toml"
+    file.write_text(quickstart_experiment.to_toml(first))
+    again = quickstart_experiment.load(file, [], gflops=100.0)
+    assert quickstart_experiment.to_toml(again) == file.read_text()
+    for name in quickstart_experiment.STAGE_KINDS:
+        assert again.stage(name) == first.stage(name)
+    assert again.stage("pretrain").run.seed == 3
+    assert again.stage("supernet").run.checkpoint_every == 30
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("supernet.run.step=3", "unknown key run.step; did you mean 'steps'"),
+        ("supernet.model.hidden_dim=7", "model.hidden_dim must be a multiple"),
+        ("search.algorithm.top_k=0", "--set search.algorithm.top_k: expected at least"),
+        ("serve.run.steps=3", "expected a stage out of supernet, search, pretrain"),
+        ("model.num_layers=4", "unknown section 'model'"),
+        ("run.minutes=long", "--set run.minutes: expected a number"),
+    ],
+)
+def test_settings_of_stages_are_checked_before_anything_runs(
+    override: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        config(override)
+    assert message in str(caught.value)
 
 
 def labelled(path: Path, count: int = 400) -> Path:
@@ -145,8 +183,9 @@ def test_the_whole_journey_on_made_up_reviews(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "training", "quickstart"]
     command += ["--run-dir", str(tmp_path / "run"), "--minutes", "0.5"]
     command += ["--labelled", str(file), "--corpus", str(corpus)]
-    command += ["--set", "data.vocabulary_size=200", "--set", "model.num_layers=4"]
-    command += ["--set", "finetune.epochs=4"]
+    command += ["--set", "data.vocabulary_size=200", "--set"]
+    command += ["supernet.model.num_layers=4"]
+    command += ["--set", "finetune.run.epochs=4"]
     done = subprocess.run(
         command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from command_line import CommandError
+from common.command_line import CommandError
 from tests.paths import REPOSITORY
 from tests.training.conftest import TINY_MODEL
 from training.run.devices import set_up

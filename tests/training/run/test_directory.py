@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
+from common.files import write_directory
 from tests.paths import REPOSITORY
 from training.run.directory import RunDirectory
-from training.run.files import write_directory
 
 CONFIG = 'stage = "supernet"\n[data]\ndirectory = "a"\n[run]\nsteps = 10\n'
 DATA = {"index_sha256": "aa"}

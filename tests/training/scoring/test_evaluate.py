@@ -1,13 +1,16 @@
 """Scores of inherited weights, and the model that `extract` takes out."""
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf import Architecture, LVBertMaskedLM, LVBertSupernet
+from tests.commands import run
 from training.loop.batches import held_out_batches
 from training.metrics.masked_lm import masked_lm_figures
 from training.pretraining import experiment, extract, supernet, trained_supernet
@@ -43,8 +46,8 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
 def test_scores_do_not_depend_on_batch_size_or_company(
     run_dir: Path, tiny_data: Path
 ) -> None:
-    together = evaluate.run(run_dir, str(tiny_data), [A, B], batch_size=16)
-    alone = evaluate.run(run_dir, str(tiny_data), [B], batch_size=7)
+    together = evaluate.evaluate(run_dir, str(tiny_data), [A, B], batch_size=16)
+    alone = evaluate.evaluate(run_dir, str(tiny_data), [B], batch_size=7)
     for ours, theirs in zip(together["results"][1:], alone["results"], strict=True):
         assert ours["accuracy"] == theirs["accuracy"]
         assert ours["masked_tokens"] == theirs["masked_tokens"]
@@ -55,6 +58,31 @@ def test_scores_do_not_depend_on_batch_size_or_company(
         np.sqrt(share * (1 - share) / count)
     )
     assert together["supernet_step"] == 6
+
+
+def test_a_run_directory_keeps_configuration_and_result(
+    run_dir: Path, tiny_data: Path, tmp_path: Path
+) -> None:
+    words = ["evaluate", "--supernet", str(run_dir), "--architecture", "csf"]
+    words += ["--data", str(tiny_data), "--run-dir", str(tmp_path / "run")]
+    status, result, errors = run("training", *words)
+    assert status == 0, errors
+    assert result["results"][0]["architecture"] == "csf"
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+    # The configuration that was kept does the same again, from the result.
+    config = shutil.copy(tmp_path / "run" / "config.toml", tmp_path / "again.toml")
+    again = run("training", "evaluate", "--config", config, *words[-2:])
+    assert again.output == result
+    status, _, errors = run("training", *words, "--examples", "3")
+    assert status == 2
+    assert "scoring.examples: 0 there, 3 asked" in errors
+
+
+def test_nothing_to_score_is_an_error(run_dir: Path, tiny_data: Path) -> None:
+    options = ("--supernet", run_dir, "--data", tiny_data)
+    status, _, errors = run("training", "evaluate", *options)
+    assert status == 2
+    assert "--architecture SPEC" in errors
 
 
 def test_the_extracted_model_scores_the_same(
@@ -74,7 +102,7 @@ def test_the_extracted_model_scores_the_same(
     for batch in batches:
         for name, value in model.test_step(batch).items():
             sums[name] = sums.get(name, 0.0) + float(value)
-    inherited = evaluate.run(run_dir, str(tiny_data), [A])["results"][0]
+    inherited = evaluate.evaluate(run_dir, str(tiny_data), [A])["results"][0]
     own = masked_lm_figures(sums)
     assert own["masked_tokens"] == inherited["masked_tokens"]
     assert own["accuracy"] == inherited["accuracy"]
@@ -87,13 +115,13 @@ def test_what_the_supernet_cannot_score_is_refused(
     run_dir: Path, tiny_data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="must have 3 layers"):
-        evaluate.run(run_dir, str(tiny_data), [Architecture.parse("cs")])
+        evaluate.evaluate(run_dir, str(tiny_data), [Architecture.parse("cs")])
     with pytest.raises(UsageError, match=r"--architecture: .*\n  cq\n   \^"):
         parse("cq")
     with pytest.raises(UsageError, match=r"--supernet .*: expected the run directory"):
-        evaluate.run(tmp_path, str(tiny_data), [A])
+        evaluate.evaluate(tmp_path, str(tiny_data), [A])
     with pytest.raises(UsageError, match=r"no index\.json"):
-        evaluate.run(run_dir, str(tmp_path), [A])
+        evaluate.evaluate(run_dir, str(tmp_path), [A])
     with pytest.raises(UsageError, match="must have 3 layers"):
         extract.run(run_dir, Architecture.parse("cs"), tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -1,5 +1,6 @@
 """Held-out text that the supernet was trained on is found, however it was cut."""
 
+import math
 import random
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from tests.training.conftest import sentences
 from training.data.examples import ExampleOptions, lossless_spans
 from training.data.split_rank import split_rank
@@ -214,7 +215,8 @@ def test_trained_documents_are_found_and_no_others(
     assert documents == len(held_out)
     assert 0.95 * len(trained) <= shared <= len(trained) + 0.01 * documents
     shared, _, _ = _count(held_out[1::2], training, (ours, theirs))
-    assert shared <= 0.01 * len(held_out[1::2])
+    # One in a hundred; of 73 documents that is one, not none.
+    assert shared <= math.ceil(0.01 * len(held_out[1::2]))
 
 
 @settings(max_examples=10, deadline=None)

@@ -42,7 +42,7 @@ def test_random_paths_fall_below_the_unigram_loss_s08(
         "run.batch_size=16",
     ]
     supernet.run(experiment.load_supernet(None, overrides), tmp_path / "run")
-    found = evaluate.run(tmp_path / "run", str(tiny_data), [], random=50)
+    found = evaluate.evaluate(tmp_path / "run", str(tiny_data), [], random=50)
     paths = found["random_paths"]
     assert paths["paths"] == 50
     assert paths["mean_loss"] < found["unigram_loss"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from command_line import CommandError
+from common.command_line import CommandError
 from lvbert_tf.search.evolution import EvolutionSearch, Search
 from lvbert_tf.search.space import SearchSpace
 from training.scoring.racing import RacingScorer

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from common.hashes import weights_sha256
+from tests.training.scoring.table_scorer import TableScorer
 from tests.training.supernets import (
     LETTERS,
     NUM_LAYERS,
@@ -16,34 +17,8 @@ from tests.training.supernets import (
     saved_weights,
 )
 from training.scoring.cache import CachedScorer
-from training.scoring.score import OnScored, OnWork, Score
-from training.scoring.supernet_scorer import SupernetScorer, weights_sha256
-
-
-class TableScorer:
-    """Scores by a rule; counts what it is asked."""
-
-    def __init__(self, identity: str = "table") -> None:
-        self.identity = identity
-        self.asked: list[str] = []
-
-    def score(
-        self,
-        candidates: Sequence[str],
-        on_scored: OnScored | None = None,
-        *,
-        incumbents: Sequence[str] = (),
-        on_work: OnWork | None = None,
-    ) -> list[Score]:
-        scores = []
-        for candidate in candidates:
-            self.asked.append(candidate)
-            accuracy = (1 + candidate.count("c")) / 10
-            loss = 1 / accuracy
-            scores.append(Score(candidate, accuracy, loss, 0.01, 1000, accuracy, loss))
-            if on_scored is not None:
-                on_scored(scores[-1])
-        return scores
+from training.scoring.score import Score
+from training.scoring.supernet_scorer import SupernetScorer
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +209,7 @@ def test_weights_hash_is_over_sorted_paths_and_bytes(trained: Any) -> None:
     for path in sorted(weights):
         digest.update(path.encode())
         digest.update(weights[path].tobytes())
-    assert weights_sha256(trained.model) == digest.hexdigest()
+    assert weights_sha256(trained.model.weights) == digest.hexdigest()
 
 
 def test_the_cache_asks_nothing_twice(tmp_path: Path) -> None:

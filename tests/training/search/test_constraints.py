@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
 from lvbert_tf import cost
 from training.search.constraints import (
     limits_of,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from command_line import CommandError, UsageError
+from common.command_line import CommandError, UsageError
 from lvbert_tf.search.evolution import EvolutionSearch, Search
 from lvbert_tf.search.space import SearchSpace
-from tests.training.scoring.test_score import TableScorer
+from tests.training.scoring.table_scorer import TableScorer
 from training.scoring.cache import CachedScorer
 from training.scoring.score import Score, rank_key
 from training.search import loop

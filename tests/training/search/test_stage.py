@@ -47,7 +47,7 @@ def test_the_command(
         assert tomllib.load(stream)["model"]["hidden_dim"] == 16
 
     # `evaluate` says of the winner what the search said
-    scored = evaluate.run(
+    scored = evaluate.evaluate(
         supernet_run, str(tiny_data), [Architecture(result["best"]["architecture"])]
     )
     assert scored["results"][0]["accuracy"] == result["best"]["accuracy"]
@@ -105,11 +105,16 @@ def test_constraints_of_the_command(
         (("--max-latency-ms", "8"), "--latency-table FILE"),
         (("--initial", "ccq"), "Invalid architecture"),
         (("--initial", "cs"), "`initial` must be of the search space"),
-        (("--population", "0"), "`population` must be at least 1"),
-        (("--mutation-probability", "2"), "`mutation_probability` must be"),
-        (("--seed", "-1"), "`seed` must be 0 or more"),
-        (("--batch-size", "0"), "--batch-size must be at least 1"),
+        (("--population", "0"), "--population: expected at least 1, found 0"),
+        (
+            ("--mutation-probability", "2"),
+            "--mutation-probability: expected at most 1.0",
+        ),
+        (("--seed", "-1"), "--seed: expected at least 0, found -1"),
+        (("--batch-size", "0"), "--batch-size: expected a whole number of at least 1"),
         (("--method", "luck"), "invalid choice"),
+        (("--examples", "many"), "--examples: expected a whole number, found 'many'"),
+        (("--set", "algorithm.top=3"), "did you mean 'top_k'?"),
         (("--compare", "/nowhere"), "expected the log of a search"),
     ],
 )

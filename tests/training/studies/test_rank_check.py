@@ -2,24 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from command_line import UsageError
+from common.command_line import UsageError
+from tests.commands import run as command
 from tests.training.supernets import make_supernet_run
-from training import __main__ as application
+from training.pretraining.experiment import load_pretrain
 from training.scoring.random_architectures import draw_architectures, letter_sets
-
-
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str
-) -> tuple[int, Any, str]:
-    monkeypatch.setattr("sys.argv", ["training", *words])
-    status = application.main()
-    captured = capsys.readouterr()
-    lines = captured.out.splitlines()
-    return status, json.loads(lines[-1]) if lines else None, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +41,10 @@ def test_which_architectures_are_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--architectures", "1"), "--architectures must be at least 2"),
-        (("--steps", "0"), "--steps must be at least 1"),
+        (("--architectures", "1"), "--architectures: expected at least 2, found 1"),
+        (("--steps", "0"), "--steps: expected at least 1, found 0"),
         (("--letter-sets", "xy"), "different letters of 'csf'"),
-        (("--examples", "-1"), "must be 0 or more"),
+        (("--examples", "-1"), "--examples: expected at least 0, found -1"),
         (("--second-supernet", "/nowhere"), "--second-supernet /nowhere: expected"),
     ],
 )
@@ -62,23 +52,19 @@ def test_wrong_usage(
     tmp_path: Path,
     supernets: tuple[Path, Path],
     tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
     message: str,
 ) -> None:
     words = ("rank-check", "--supernet", str(supernets[0]), "--data", str(tiny_data))
-    status, result, errors = command(
-        capsys, monkeypatch, *words, "--steps", "2", *options
-    )
+    status, result, errors = command("training", *words, "--steps", "2", *options)
     assert status == 2
     assert result is None
     assert message in errors
     status, _, errors = command(
-        *(capsys, monkeypatch, "random-baseline", "--run-dir", str(tmp_path / "x"))
+        "training", "random-baseline", "--run-dir", tmp_path / "x"
     )
     assert status == 2
-    assert "expected either --supernet or --config" in errors
+    assert "expected either --supernet or --sizes" in errors
 
 
 @pytest.mark.slow
@@ -86,8 +72,6 @@ def test_rank_check_of_the_command_s11(
     tmp_path: Path,
     supernets: tuple[Path, Path],
     tiny_data: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = (
         *("rank-check", "--supernet", str(supernets[0]), "--data", str(tiny_data)),
@@ -95,7 +79,7 @@ def test_rank_check_of_the_command_s11(
         *("--architectures", "4", "--steps", "6", "--batch-size", "4"),
         *("--learning-rate", "0.01"),
     )
-    status, result, errors = command(capsys, monkeypatch, *words)
+    status, result, errors = command("training", *words)
     assert status == 0, errors
     assert result["n"] == 4
     for name in ("kendall_tau", "spearman", "noise_ceiling", "baselines", "interval"):
@@ -112,43 +96,40 @@ def test_rank_check_of_the_command_s11(
     from training.scoring import evaluate
 
     first = result["architectures"][0]
-    (scored,) = evaluate.run(
+    (scored,) = evaluate.evaluate(
         supernets[0], str(tiny_data), [Architecture(first["architecture"])]
     )["results"]
     assert scored["accuracy"] == first["inherited_accuracy"]
     assert scored["loss"] == pytest.approx(first["inherited_loss"], rel=1e-6)
     # Again: nothing is trained anew
-    assert command(capsys, monkeypatch, *words)[1] == result
+    assert command("training", *words)[1] == result
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["mlm", "electra"])
 def test_random_baseline(
     tmp_path: Path,
     supernets: tuple[Path, Path],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    objective: str,
 ) -> None:
+    run_dir = tmp_path / "run"
     words = (
-        *("random-baseline", "--supernet", str(supernets[0]), "--objective", objective),
-        *(
-            "--run-dir",
-            str(tmp_path / "run"),
-            "--architectures",
-            "2",
-            "--letters",
-            "cs",
-        ),
+        *("random-baseline", "--supernet", str(supernets[0]), "--letters", "cs"),
+        *("--run-dir", str(run_dir), "--architectures", "2"),
         *("--steps", "4", "--batch-size", "4"),
     )
-    status, result, errors = command(capsys, monkeypatch, *words)
+    status, result, errors = command("training", *words)
     assert status == 0, errors
     names = [one["architecture"] for one in result["candidates"]]
     assert len(set(names)) == 2
     assert all(set(name) <= set("cs") for name in names)
     values = [one[result["by"]] for one in result["candidates"]]
-    best = max(values) if objective == "mlm" else min(values)
-    assert result["best"][result["by"]] == best
+    assert result["by"] == "loss"
+    assert result["best"]["loss"] == min(values)
     assert Path(result["best"]["model"]).is_dir()
+    winner = load_pretrain(Path(result["winner"]))
+    assert winner.model.architecture == result["best"]["architecture"]
+    # Again: from its result; and another configuration is refused
+    assert command("training", *words)[1] == result
+    status, _, errors = command("training", *words, "--steps", "5")
+    assert status == 2
+    assert "study.steps: 4 there, 5 asked" in errors

@@ -1,0 +1,56 @@
+"""What values of command-line options may be."""
+
+import argparse
+from collections.abc import Callable
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Returns an argparse `type` for whole numbers from `least` on."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number of at least {least}. Received: {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def positive(text: str) -> float:
+    """Parses a positive number.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is none.
+    """
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"expected a positive number. Received: {text!r}"
+        )
+    return value
+
+
+def not_negative(text: str) -> float:
+    """Parses a number of 0 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is none.
+    """
+    value = _number(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0. Received: {text!r}"
+        )
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,1 @@
+"""Labelled texts in tables of people's own: one reader, for all who read them."""

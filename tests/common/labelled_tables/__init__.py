@@ -1,0 +1,1 @@
+"""Tests of `common.labelled_tables`."""

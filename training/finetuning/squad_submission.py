@@ -1,0 +1,117 @@
+"""The files of a submission to SQuAD: written and checked."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from common.command_line import UsageError
+from common.files import write_text
+from common.labelled_tables.bad_rows import BadRows
+from training.finetuning.squad_files import read_squad
+from training.metrics.squad import evaluate_v1, evaluate_v2
+
+PREDICTIONS = "predictions.json"
+NULL_ODDS = "null_odds.json"
+
+
+def run(
+    model: Path, data: Path, output: Path, threshold: float | None
+) -> dict[str, Any]:
+    """Answers a file of questions.
+
+    Args:
+        model: directory that `finetune` wrote for SQuAD.
+        data: JSON file of questions, with answers or without.
+        output: where to write the answers, and the scores of "no answer".
+        threshold: above it a question is answered by ""; None takes the one that was
+            best on dev when the model was trained (none for SQuAD 1.1).
+
+    Returns:
+        `questions`, `unanswered`, `threshold`, `output`, and the official figures if
+        the file has answers.
+
+    Raises:
+        UsageError: if model or file is not as expected.
+    """
+    from training.finetuning.spans import predict_answers
+    from training.finetuning.trained import load_trained
+
+    trained = load_trained(model)
+    if trained.kind != "span":
+        raise UsageError(
+            f"--model {model}: expected a model that answers questions, found one of "
+            f"the task {trained.provenance.get('task')}"
+        )
+    questions, _ = read_squad(data)
+    if threshold is None:
+        threshold = trained.provenance.get("no_answer_threshold")
+    length = int(trained.provenance.get("max_answer_length", 30))
+    predictions, scores = predict_answers(trained.model, questions, length, "predict")
+    gold = {question.id: list(question.answers) for question in questions}
+    figures: dict[str, Any] = {}
+    if any(gold.values()):
+        if threshold is None:
+            figures = evaluate_v1(gold, predictions)
+        else:
+            figures = evaluate_v2(gold, predictions, scores, threshold)
+    if threshold is not None:
+        predictions = {
+            id: "" if scores[id] > threshold else text
+            for id, text in predictions.items()
+        }
+    output.mkdir(parents=True, exist_ok=True)
+    write_text(output / PREDICTIONS, json.dumps(predictions, indent=1) + "\n")
+    write_text(output / NULL_ODDS, json.dumps(scores, indent=1) + "\n")
+    return {
+        "output": str(output),
+        "questions": len(questions),
+        "unanswered": sum(not text for text in predictions.values()),
+        "threshold": threshold,
+        **figures,
+    }
+
+
+def check(path: Path, data: Path) -> dict[str, Any]:
+    """Validates a directory of predictions against the questions.
+
+    Returns:
+        `questions`, and whether there are scores of "no answer".
+
+    Raises:
+        UsageError: naming the questions that are not as expected.
+    """
+    ids = {question.id for question in read_squad(data)[0]}
+    predictions = _object(path / PREDICTIONS)
+    odds = _object(path / NULL_ODDS) if (path / NULL_ODDS).is_file() else None
+    for file, found in ((PREDICTIONS, predictions), (NULL_ODDS, odds)):
+        if found is None:
+            continue
+        bad = BadRows(f"{path / file}")
+        for id in sorted(ids - found.keys()):
+            bad.add(f"question {id}", "expected an entry, found none")
+        for id in sorted(found.keys() - ids):
+            bad.add(f"question {id}", f"is not a question of {data}")
+        for id, value in found.items():
+            if file == PREDICTIONS and not isinstance(value, str):
+                bad.add(f"question {id}", f"expected a text, found {value!r}")
+            if file == NULL_ODDS and not _is_number(value):
+                bad.add(f"question {id}", f"expected a finite number, found {value!r}")
+        bad.settle(skip=False)
+    return {"questions": len(ids), "null_odds": odds is not None}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _object(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: expected a JSON object: {error}") from None
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"{file}: expected a JSON object, found {type(found).__name__}"
+        )
+    return found
