@@ -32,11 +32,12 @@ stress: $(STAMP) ## ten minutes of load, good and bad, on a server
 benchmark: $(STAMP) ## everything in benchmarks/, as JSON and a table
 	$(BIN)/python -m benchmarks $(BENCHMARK_ARGS)
 
-lint: $(STAMP) ## ruff, mypy, import-linter
+lint: $(STAMP) ## ruff, mypy, import-linter, no code twice
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pylint --score=n lvbert_command.py lvbert_tf common training export serving benchmarks
 
 format: $(STAMP) ## rewrite what ruff can
 	$(BIN)/ruff check --fix .
