@@ -97,6 +97,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             tls=tls,
             access_log=arguments.access_log,
             access_log_text=arguments.access_log_text,
+            demo=arguments.demo,
         ),
         _follow(arguments.config) if arguments.poll_config else (lambda: None),
     )

@@ -75,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser)
     _add_tls(parser)
     parser.add_argument(
+        "--demo", action="store_true", help="a page to try the models, at /"
+    )
+    parser.add_argument(
         "--access-log",
         metavar="FILE",
         help="add a line of JSON for each request to FILE (-: standard error)",

@@ -12,6 +12,7 @@ from common.command_line import CommandError, UsageError
 from serving.server.access_log import AccessLog
 from serving.server.batching import BatchScheduler
 from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
+from serving.server.demo import Demo
 from serving.server.grpc_front import GrpcFront
 from serving.server.http_front import HttpFront
 from serving.server.inference import Inference
@@ -51,6 +52,7 @@ class ServerOptions:
         tls: certificate and key, for REST and gRPC; None: in the clear.
         access_log: file that takes a line of JSON for each request; ``-``: standard
             error; None: nothing.
+        demo: whether a page to try the models is at ``/``.
         access_log_text: whether those lines hold what users wrote.
     """
 
@@ -69,6 +71,7 @@ class ServerOptions:
     tls: Tls | None = None
     access_log: str | None = None
     access_log_text: bool = False
+    demo: bool = False
 
     def request_threads(self) -> int:
         """Returns the number of threads that compute requests."""
@@ -120,6 +123,7 @@ class EmbeddedServer:
                 self.metrics,
                 options.metrics_path,
                 limits.max_request_bytes,
+                Demo(inference) if options.demo else None,
             ),
             threads,
             limits,

@@ -67,7 +67,7 @@ def test_the_wheel_answers_in_a_clean_environment(
         "for name in ('tensorflow', 'keras', 'lvbert_tf', 'serving'):\n"
         "    assert importlib.util.find_spec(name) is None, name\n"
         "from lvbert_runtime.client import RestClient, connect\n"
-        "from lvbert_runtime.grpc_client import GrpcClient\n"
+        "from lvbert_runtime.client.grpc_client import GrpcClient\n"
         "assert isinstance(connect('http://127.0.0.1:1', 'm'), RestClient)\n"
         "assert isinstance(connect('grpc://127.0.0.1:1', 'm'), GrpcClient)\n"
         "from lvbert_runtime import OnnxEncoder, OnnxMaskedLM, OnnxSpanPredictor\n"
