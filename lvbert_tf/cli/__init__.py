@@ -10,7 +10,7 @@ COMMANDS = {
         "show an architecture's (or a model directory's) layers, parameters and FLOPs",
     ),
     "convert": Command(
-        "lvbert_tf.cli.convert", "turn an official checkpoint into a model directory"
+        "lvbert_tf.cli.convert", "turn a checkpoint of others into a model directory"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""``lvbert convert``: an official TensorFlow 1 checkpoint becomes a model directory."""
+"""``lvbert convert``: a checkpoint of others becomes a model directory."""
 
 import argparse
 import shutil
@@ -13,8 +13,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         required=True,
-        metavar="PREFIX",
-        help="the checkpoint's files without their suffixes (.index, .data-...)",
+        metavar="PATH",
+        help="an official TensorFlow 1 checkpoint: its files without their suffixes "
+        "(.index, .data-...); or a directory: a KerasHub preset or a transformers "
+        "checkpoint of BERT or ELECTRA",
     )
     parser.add_argument(
         "--output", type=Path, required=True, help="model directory to write"
@@ -66,6 +68,8 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         )
     if arguments.num_heads is not None and arguments.num_heads < 1:
         raise UsageError(f"--num-heads must be at least 1, found {arguments.num_heads}")
+    if Path(arguments.checkpoint).is_dir():
+        return _convert_published(arguments)
     if not Path(f"{arguments.checkpoint}.index").is_file():
         raise UsageError(
             f"--checkpoint {arguments.checkpoint}: expected the file "
@@ -93,10 +97,49 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     except ValueError as error:
         raise CommandError(str(error)) from error
     _write(model, tokenizer, output)
-    report = model.conversion_report
+    return _result(model.conversion_report, output, arguments.kind)
+
+
+def _convert_published(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Converts a directory of KerasHub's or of transformers'."""
+    given = {
+        "--kind": arguments.kind != "backbone",
+        "--num-heads": arguments.num_heads is not None,
+        "--no-strict": arguments.no_strict,
+    }
+    wrong = [option for option, is_given in given.items() if is_given]
+    if wrong:
+        raise UsageError(
+            f"{', '.join(wrong)}: for official checkpoints only; a directory is "
+            "converted as its configuration says, and its backbone only"
+        )
+    if arguments.vocabulary is not None and not arguments.vocabulary.is_file():
+        raise UsageError(f"--vocabulary {arguments.vocabulary}: no such file")
+    from lvbert_tf.published import load_published_encoder
+
+    try:
+        backbone, tokenizer = load_published_encoder(arguments.checkpoint)
+        if arguments.vocabulary is not None:
+            tokenizer = _tokenizer(arguments)
+            found, rows = tokenizer.vocabulary_size(), backbone.vocabulary_size
+            if found != rows:
+                raise UsageError(
+                    f"--vocabulary {arguments.vocabulary}: expected {rows} entries, "
+                    f"found {found}"
+                )
+    except (ValueError, OSError, KeyError) as error:
+        raise CommandError(f"--checkpoint {arguments.checkpoint}: {error}") from error
+    _write(backbone, tokenizer, arguments.output)
+    return {
+        **_result(backbone.conversion_report, arguments.output, "backbone"),
+        "tokenizer": tokenizer is not None,
+    }
+
+
+def _result(report: Any, output: Path, kind: str) -> dict[str, Any]:
     return {
         "model": str(output),
-        "kind": arguments.kind,
+        "kind": kind,
         "converted": report.converted,
         "unused": report.unused,
         "missing": report.missing,

@@ -47,7 +47,7 @@ class EncoderTask(SavesCompilation):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Runs the model, after refusing ids that are no integers."""
         check_ids_of(inputs)
-        return super().__call__(inputs, *args, **kwargs)
+        return super().__call__(inputs, *args, **kwargs)  # type: ignore[misc]
 
     def fit(
         self,
@@ -121,15 +121,15 @@ class EncoderTask(SavesCompilation):
     ) -> Any:
         """Returns loss and metrics of rows, or of a dataset; see `fit`."""
         if kwargs.get("_use_cached_eval_dataset") or x is None:
-            return super().evaluate(x=x, y=y, **kwargs)
+            return super().evaluate(x=x, y=y, **kwargs)  # type: ignore[misc]
         if is_stream(x):
             given = {"y": y, "batch_size": batch_size, "sample_weight": sample_weight}
             kwargs.update({k: v for k, v in given.items() if v is not None})
             if is_dataset(x):
                 return super().evaluate(x, **kwargs)  # type: ignore[misc]
             return keras.Model.evaluate(self, self._ready(x), **kwargs)
-        parts = self._parts(x, y, sample_weight)
-        return super().evaluate(self._batches(parts, batch_size), **kwargs)
+        batches = self._batches(self._parts(x, y, sample_weight), batch_size)
+        return super().evaluate(batches, **kwargs)  # type: ignore[misc]
 
     def predict(
         self, x: Any = None, batch_size: int | None = None, **kwargs: Any
@@ -149,7 +149,8 @@ class EncoderTask(SavesCompilation):
             )
             outputs = self(inputs, training=False)
             return tf.nest.map_structure(np.asarray, outputs)
-        return super().predict(self._batches(parts, batch_size), **kwargs)
+        batches = self._batches(parts, batch_size)
+        return super().predict(batches, **kwargs)  # type: ignore[misc]
 
     def train_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
@@ -200,7 +201,9 @@ class EncoderTask(SavesCompilation):
             ValueError: if the preset is a supernet.
         """
         check_is_no_supernet(preset)
-        task = super().from_preset(preset, load_weights=load_weights, **kwargs)
+        task = super().from_preset(  # type: ignore[misc]
+            preset, load_weights=load_weights, **kwargs
+        )
         if load_weights and not holds_head_of(preset, cls):
             warn_of_fresh_weights(task, preset)
         return task

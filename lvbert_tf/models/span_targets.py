@@ -36,15 +36,15 @@ def answer_targets(context: tf.Tensor, y: Any) -> dict[str, Any]:
             f"{starts.dtype}, shape {starts.shape}"
         )
     texts = text_column(y["answer_text"], "answer_text")
-    rows = [v.decode("utf-8", "ignore") for v in context.numpy()]
+    contexts = [v.decode("utf-8", "ignore") for v in context.numpy()]
     answers = [v.decode("utf-8", "ignore") for v in texts.numpy()]
-    if not len(rows) == len(starts) == len(answers):
+    if not len(contexts) == len(starts) == len(answers):
         raise ValueError(
             "`context`, `answer_start` and `answer_text` must have the same number of "
-            f"rows. Received: {len(rows)}, {len(starts)}, {len(answers)}"
+            f"rows. Received: {len(contexts)}, {len(starts)}, {len(answers)}"
         )
     for row, (text, start, answer) in enumerate(
-        zip(rows, starts.tolist(), answers, strict=True)
+        zip(contexts, starts.tolist(), answers, strict=True)
     ):
         if start < 0 and not answer:
             continue
