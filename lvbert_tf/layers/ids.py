@@ -12,13 +12,19 @@ def check_ids(name: str, ids: Any) -> None:
 
     Args:
         name: the input's name, for the message.
-        ids: a tensor, an array, or nested lists.
+        ids: a tensor, an array, or nested lists. Anything else, and symbolic tensors,
+            are let through: they hold no values to cut.
 
     Raises:
         ValueError: for floating-point, bool or other dtypes.
     """
+    if isinstance(ids, keras.KerasTensor):
+        return  # Keras makes these up for batches of several devices, as float64
     dtype = getattr(ids, "dtype", None)
     if dtype is None:
+        # What a strategy hands out for several devices has no dtype of its own.
+        if not isinstance(ids, (list, tuple)):
+            return
         dtype = np.asarray(ids).dtype
     dtype = keras.backend.standardize_dtype(dtype)
     if "int" not in dtype:

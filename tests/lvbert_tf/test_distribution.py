@@ -91,3 +91,19 @@ def test_two_processes_equal_one(kind: str, optimizer: str, tmp_path: Path) -> N
     ]
     _finish([*workers, _start(kind, optimizer, "one", tmp_path / "one.npz")])
     _assert_equal(tmp_path / "one.npz", outputs, copies=1)
+
+
+@pytest.mark.slow
+def test_stock_optimizers_take_the_same_steps_on_two_devices() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lvbert_tf.stock_optimizers"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    differences = json.loads(done.stdout.splitlines()[-1])
+    assert len(differences) == 7
+    # Sums in another order; nothing is squared before the replicas are summed.
+    assert max(differences.values()) < 1e-5, differences

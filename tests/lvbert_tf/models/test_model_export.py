@@ -1,6 +1,7 @@
 """`model.export` of Keras, with dropout in the model and weights as initialised."""
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -51,3 +52,47 @@ def test_onnx_of_zero_biases_runs(
             None, {i.name: inputs[i.name.split(":")[0]] for i in session.get_inputs()}
         )
         np.testing.assert_allclose(served, expected, atol=1e-5)
+
+
+def _task(name: str) -> tuple[Any, dict[str, Any]]:
+    keras.utils.set_random_seed(0)
+    backbone = lvbert_tf.LVBertBackbone(9, "csf", 8, 16, 32, 2, max_sequence_length=16)
+    segments = {"segment_ids": np.array([[0, 0, 1, 1], [0, 1, 1, 0]], "int32")}
+    if name == "masked_lm":
+        places = {"mask_positions": np.array([[1], [2]], "int32")}
+        return lvbert_tf.LVBertMaskedLM(backbone), INPUTS | places
+    predictor = lvbert_tf.LVBertSpanPredictor(backbone, beam_size=2, intermediate_dim=8)
+    return predictor, INPUTS | segments
+
+
+@pytest.mark.export
+@pytest.mark.parametrize("name", ["masked_lm", "spans"])
+def test_a_saved_model_of_the_other_tasks(name: str, tmp_path: Path) -> None:
+    model, inputs = _task(name)
+    model.save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
+    expected = model(inputs)
+    model.export(tmp_path / "saved", format="tf_saved_model", verbose=False)
+    saved = tf.saved_model.load(str(tmp_path / "saved"))
+    found = saved.serve({name: tf.constant(value) for name, value in inputs.items()})
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected
+    )
+
+
+@pytest.mark.export
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["masked_lm", "spans"])
+def test_onnx_of_the_other_tasks(name: str, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, inputs = _task(name)
+    path = tmp_path / "model.onnx"
+    model.export(path, format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(str(path))
+    given = {i.name: inputs[i.name.split(":")[0]] for i in session.get_inputs()}
+    found = session.run(None, given)
+    expected = [np.asarray(v) for v in keras.tree.flatten(model(inputs))]
+    assert len(found) == len(expected)
+    for value in found:
+        alike = [e for e in expected if e.shape == value.shape]
+        assert min(np.abs(e - value).max() for e in alike) < 1e-5
