@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 
 def check_ids(name: str, ids: Any) -> None:
@@ -18,8 +19,10 @@ def check_ids(name: str, ids: Any) -> None:
     Raises:
         ValueError: for floating-point, bool or other dtypes.
     """
-    if isinstance(ids, keras.KerasTensor):
-        return  # Keras makes these up for batches of several devices, as float64
+    if isinstance(ids, keras.KerasTensor) or in_symbolic_scope():
+        # For a batch of several devices Keras builds the model with the dtype of a
+        # mean over them, float64; ids hold no values then.
+        return
     dtype = getattr(ids, "dtype", None)
     if dtype is None:
         # What a strategy hands out for several devices has no dtype of its own.
