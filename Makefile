@@ -9,7 +9,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Importing TensorFlow without compiled bytecode takes three times as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart test test-slow benchmark lint format lock clean
+.PHONY: help quickstart test test-slow fuzz stress benchmark lint format lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -23,14 +23,21 @@ test: $(STAMP) ## the default tests
 test-slow: $(STAMP) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
+fuzz: $(STAMP) ## 20,000 requests that nobody planned, against a server
+	$(BIN)/python -m tests.serving.fuzz $(FUZZ_ARGS)
+
+stress: $(STAMP) ## ten minutes of load, good and bad, on a server
+	$(BIN)/python -m tests.serving.stress $(STRESS_ARGS)
+
 benchmark: $(STAMP) ## everything in benchmarks/, as JSON and a table
 	$(BIN)/python -m benchmarks $(BENCHMARK_ARGS)
 
-lint: $(STAMP) ## ruff, mypy, import-linter
+lint: $(STAMP) ## ruff, mypy, import-linter, no code twice
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pylint --score=n lvbert_command.py lvbert_tf common training export serving benchmarks
 
 format: $(STAMP) ## rewrite what ruff can
 	$(BIN)/ruff check --fix .

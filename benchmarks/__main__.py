@@ -17,6 +17,9 @@ SUITE = (
     "encoder",
     "supernet_step",
     "supernet_limits",
+    "finetuning_speed",
+    "export_latency",
+    "latency_table",
     "search_racing",
     "search_scoring",
 )

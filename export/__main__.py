@@ -1,4 +1,4 @@
-"""``python -m export saved-model | onnx | quantize | check``."""
+"""``python -m export saved-model | onnx | file | quantize | check``."""
 
 import os
 import sys
@@ -13,6 +13,9 @@ COMMANDS = {
         "export.commands.onnx_graph",
         "write an ONNX graph with its tokenizer and labels",
     ),
+    "file": Command(
+        "export.commands.file", "write one file: .keras, safetensors or LiteRT"
+    ),
     "quantize": Command(
         "export.commands.quantize", "shrink an ONNX artefact to 8-bit weights"
     ),
@@ -25,10 +28,10 @@ COMMANDS = {
 def main() -> int:
     """Runs the command that the process's arguments name."""
     # TensorFlow's remarks about the machine would bury what a command says.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     return run_application(
         "python -m export",
-        "Export a fine-tuned classifier and compare the artefact with Keras.",
+        "Export a model and compare the artefact with Keras.",
         COMMANDS,
     )
 

@@ -57,6 +57,8 @@ _CORE_OPS_TEXT = """
     TensorListReserve TensorListSetItem TensorListStack Tile Transpose
     UnicodeTranscode Unpack UnsortedSegmentSum VarHandleOp VarIsInitializedOp Where
     While ZerosLike
+    DenseBincount TopKV2 UnicodeDecode UnicodeEncode UnsortedSegmentMax
+    UnsortedSegmentMin UpperBound
 """
 CORE_OPS = frozenset(_CORE_OPS_TEXT.split())
 

@@ -36,7 +36,7 @@ class ManifestError(CommandError):
 
 
 def describe_artefact(
-    classifier: Any, task: Task, comparison: Comparison, **more: Any
+    model: Any, task: Task, comparison: Comparison, **more: Any
 ) -> dict[str, Any]:
     """Returns a manifest without checksums.
 
@@ -44,12 +44,12 @@ def describe_artefact(
     model on one stack are the same bytes.
 
     Args:
-        classifier: the exported model.
+        model: the exported model.
         task: what it does.
         comparison: how the artefact compared with it.
         **more: what only this kind of artefact has.
     """
-    backbone = classifier.backbone
+    backbone = model.backbone
     return {
         "format_version": FORMAT_VERSION,
         **more,
@@ -62,10 +62,10 @@ def describe_artefact(
             "num_heads": backbone.num_heads,
             "kernel_size": backbone.kernel_size,
             "mask_convolution": backbone.mask_convolution,
-            "parameters": int(classifier.count_params()),
+            "parameters": int(model.count_params()),
             "flops": encoder_flops(backbone, task.sequence_length),
-            "weights_sha256": weights_sha256(classifier.weights),
-            "vocabulary_sha256": classifier.preprocessor.tokenizer.vocabulary_sha256,
+            "weights_sha256": weights_sha256(model.weights),
+            "vocabulary_sha256": model.preprocessor.tokenizer.vocabulary_sha256,
         },
         "measured": measured(comparison),
         "versions": versions(),
@@ -97,15 +97,15 @@ def measured(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def other_model(manifest: Mapping[str, Any], classifier: Any) -> list[str]:
+def other_model(manifest: Mapping[str, Any], model: Any) -> list[str]:
     """Returns which hashes in a manifest are not the model's own, a sentence each.
 
     Raises:
         ManifestError: if the manifest has no such hashes.
     """
     own = {
-        "weights_sha256": weights_sha256(classifier.weights),
-        "vocabulary_sha256": classifier.preprocessor.tokenizer.vocabulary_sha256,
+        "weights_sha256": weights_sha256(model.weights),
+        "vocabulary_sha256": model.preprocessor.tokenizer.vocabulary_sha256,
     }
     stored = manifest.get("model")
     if not isinstance(stored, dict) or not own.keys() <= stored.keys():

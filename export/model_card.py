@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-CARD_FILE = "model_card.md"
+from common.model_card import CARD_FILE, training_lines
 
 
 def model_card(manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def model_card(manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> st
     sections = (
         ("", _what(manifest)),
         ("## Inputs and outputs", _interface(manifest["task"])),
-        ("## Data and training", _training(provenance)),
+        ("## Data and training", training_lines(provenance)),
         ("## Size and cost", _cost(manifest)),
         ("## Limits", _limits(manifest)),
         ("## How the artefact was checked", _checks(manifest)),
@@ -42,7 +42,10 @@ def write_model_card(
 
 def _what(manifest: Mapping[str, Any]) -> Iterator[str]:
     task, model = manifest["task"], manifest["model"]
-    kind = "regression" if task["regression"] else "classifier"
+    from export.heads import HEADS
+
+    title = HEADS[task["kind"]].title
+    kind = "regression" if task["regression"] else title
     of = "pairs of texts" if task["pairs"] else "texts"
     form = {"onnx": "an ONNX graph", "saved_model": "a TensorFlow SavedModel"}
     yield (
@@ -53,7 +56,18 @@ def _what(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _interface(task: Mapping[str, Any]) -> Iterator[str]:
+    if task["kind"] == "span_predictor":
+        yield "* In: a question and a context (UTF-8)."
+        yield "* Out: the best answer in the context, where it stands, and its score."
+        return
     yield "* In: " + ("two texts" if task["pairs"] else "a text") + " (UTF-8)."
+    others = {
+        "backbone": f"hidden states of {task['hidden_dim']} numbers a token",
+        "masked_lm": "for every [MASK] in the text, tokens and their probabilities",
+    }
+    if task["kind"] in others:
+        yield f"* Out: {others[task['kind']]}."
+        return
     if task["regression"]:
         yield "* Out: one value."
         return
@@ -61,22 +75,6 @@ def _interface(task: Mapping[str, Any]) -> Iterator[str]:
     for label in task["labels"]:
         # As JSON, so that spaces and line breaks in a label show.
         yield f"  * `{json.dumps(label, ensure_ascii=False)}`"
-
-
-def _training(provenance: Mapping[str, Any]) -> Iterator[str]:
-    if not provenance:
-        yield "Unknown: the model directory has no `training.json`."
-        return
-    for name in ("stage", "task", "objective", "seed", "trained_sequence_length"):
-        if name in provenance:
-            yield f"* {name.replace('_', ' ').capitalize()}: {provenance[name]}"
-    if provenance.get("pretraining"):
-        before = provenance["pretraining"]
-        parts = [
-            f"{key} {before[key]}" for key in ("stage", "objective") if key in before
-        ]
-        yield f"* Pretrained: {', '.join(parts) or 'yes'}"
-    yield "* Metrics: see `result.json` of the run that trained it."
 
 
 def _cost(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -93,10 +91,16 @@ def _cost(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
     task, model = manifest["task"], manifest["model"]
-    yield (
-        f"* Texts are cut to {task['sequence_length']} tokens, pairs longest first; "
-        f"what is beyond has no influence."
-    )
+    if task["kind"] == "span_predictor":
+        yield (
+            f"* Questions are cut to {task['max_question_length']} tokens; contexts "
+            f"are read in windows of {task['sequence_length']} tokens, whole."
+        )
+    else:
+        yield (
+            f"* Texts are cut to {task['sequence_length']} tokens, pairs longest "
+            f"first; what is beyond has no influence."
+        )
     yield (
         f"* Vocabulary of {task['vocabulary_size']:,} word pieces; words it cannot "
         "spell become [UNK]."
@@ -111,8 +115,8 @@ def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
 def _checks(manifest: Mapping[str, Any]) -> Iterator[str]:
     measured = manifest["measured"]
     yield (
-        "Compared with Keras, every id of the vocabulary included: scores differ by at "
-        f"most {measured['max_abs_difference']:.2g} (tolerance "
+        "Compared with Keras, every id of the vocabulary included: outputs differ by "
+        f"at most {measured['max_abs_difference']:.2g} (tolerance "
         f"{measured['tolerance']:.2g})."
     )
     for name in ("weights_sha256", "vocabulary_sha256"):

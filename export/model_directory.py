@@ -1,43 +1,105 @@
-"""Loading a classifier from a model directory, and nothing that only resembles one."""
+"""Loading a model from its directory, and nothing that only resembles one."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from common.command_line import UsageError
 
-_CLASSIFIER = "LVBertTextClassifier"
 _TASK_WEIGHTS = "task.weights.h5"
+_BACKBONE = "LVBertBackbone"
 
 
-def load_classifier(directory: str | Path) -> Any:
-    """Returns the `LVBertTextClassifier` that lies in a model directory.
+@dataclass
+class _Packing:
+    """What stands in for a backbone's preprocessor."""
 
-    It computes in float32, whatever dtype policy it was trained with: that is what
-    artefacts compute in.
+    tokenizer: Any
+    sequence_length: int
+    packer: Any
+
+    def __call__(self, texts: Any, targets: Any = None) -> Any:
+        return self.packer(texts, targets)
+
+
+class TextEncoder:
+    """A backbone with the tokenizer that lies beside it.
+
+    Args:
+        backbone: the model.
+        tokenizer: turns text into its ids.
+        sequence_length: tokens that texts are cut to.
+    """
+
+    kind = "backbone"
+
+    def __init__(self, backbone: Any, tokenizer: Any, sequence_length: int) -> None:
+        import lvbert_tf
+
+        self.backbone = backbone
+        self.preprocessor = _Packing(
+            tokenizer,
+            sequence_length,
+            lvbert_tf.LVBertTextClassifierPreprocessor(
+                tokenizer, sequence_length=sequence_length
+            ),
+        )
+
+    @property
+    def weights(self) -> list[Any]:
+        """The backbone's weights."""
+        weights: list[Any] = self.backbone.weights
+        return weights
+
+    def count_params(self) -> int:
+        """Returns the number of parameters."""
+        return int(self.backbone.count_params())
+
+
+def load_model(directory: str | Path, dtype: str = "float32") -> Any:
+    """Returns the model that lies in a model directory.
+
+    Args:
+        directory: what `save_to_preset` wrote.
+        dtype: the dtype policy to compute in, whatever it was trained with.
 
     Raises:
         UsageError: if the directory is missing or holds something else. KerasHub would
             give a backbone's directory a new head with random weights instead.
     """
+    from export.heads import HEADS
+
     path = Path(directory)
     if not path.is_dir():
         raise UsageError(f"--model: no such directory: {path}")
     found = _class_in(path / "task.json") or _class_in(path / "config.json")
-    if found != _CLASSIFIER:
+    classes = [head.model_class for head in HEADS.values()]
+    if found not in classes:
         raise UsageError(
-            f"--model: expected a directory with an {_CLASSIFIER} (written by "
-            f"save_to_preset). Found in {path}: {found or 'no model'}"
+            f"--model: expected a directory with one of {', '.join(classes)} (written "
+            f"by save_to_preset). Found in {path}: {found or 'no model'}"
         )
-    if not (path / _TASK_WEIGHTS).is_file():
+    if found != _BACKBONE and not (path / _TASK_WEIGHTS).is_file():
         raise UsageError(
-            f"--model: {path}: {_TASK_WEIGHTS} is missing, so that the classifier's "
-            "head would be random"
+            f"--model: {path}: {_TASK_WEIGHTS} is missing, so that the model's head "
+            "would be random"
+        )
+    if found == _BACKBONE and not (path / "tokenizer.json").is_file():
+        raise UsageError(
+            f"--model: {path}: the backbone has no tokenizer beside it, so that text "
+            "cannot be exported. Expected the vocabulary (`lvbert convert "
+            "--vocabulary`)"
         )
     import lvbert_tf
 
     try:
-        return lvbert_tf.LVBertTextClassifier.from_preset(str(path), dtype="float32")
+        model = getattr(lvbert_tf, found).from_preset(str(path), dtype=dtype)
+        if found != _BACKBONE:
+            return model
+        tokenizer = lvbert_tf.LVBertTokenizer.from_preset(str(path))
+        length = read_provenance(path).get("trained_sequence_length")
+        return TextEncoder(model, tokenizer, length or model.max_sequence_length)
     except (ValueError, OSError, KeyError, TypeError) as error:
         raise UsageError(f"--model: {path} cannot be loaded: {error}") from error
 

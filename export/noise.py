@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from export.parity import Case, keras_scores
+from export.heads import head_of
+from export.parity import Case
 from export.task import Task
 
 FACTOR = 32
@@ -16,7 +17,7 @@ _DRAWS = 2
 
 
 def measured_tolerance(
-    classifier: Any, task: Task, cases: Sequence[Case], ceiling: float
+    model: Any, task: Task, cases: Sequence[Case], ceiling: float
 ) -> float:
     """Returns the tolerance that fits a model: `FACTOR` times its own rounding noise.
 
@@ -26,7 +27,7 @@ def measured_tolerance(
     the others.
 
     Args:
-        classifier: the model; its weights are as before afterwards.
+        model: the model; its weights are as before afterwards.
         task: what it does.
         cases: inputs with the scores that Keras gives.
         ceiling: largest tolerance, whatever the noise.
@@ -35,32 +36,36 @@ def measured_tolerance(
         From `SMALLEST` to `ceiling`.
     """
     return float(
-        min(ceiling, max(SMALLEST, FACTOR * rounding_noise(classifier, task, cases)))
+        min(ceiling, max(SMALLEST, FACTOR * rounding_noise(model, task, cases)))
     )
 
 
-def rounding_noise(classifier: Any, task: Task, cases: Sequence[Case]) -> float:
+def rounding_noise(model: Any, task: Task, cases: Sequence[Case]) -> float:
     """Returns the largest difference of scores when weights move by their last place.
 
     Args:
-        classifier: the model; its weights are as before afterwards.
+        model: the model; its weights are as before afterwards.
         task: what it does.
         cases: inputs with the scores that Keras gives.
     """
-    kept = [weight.numpy() for weight in classifier.weights]
+    kept = [weight.numpy() for weight in model.weights]
     generator = np.random.default_rng(0)
+    head = head_of(task)
     noise = 0.0
     try:
         for _ in range(_DRAWS):
-            for weight, value in zip(classifier.weights, kept, strict=True):
+            for weight, value in zip(model.weights, kept, strict=True):
                 if np.issubdtype(value.dtype, np.floating):
                     weight.assign(_moved(value, generator))
             for case in cases:
-                scores = keras_scores(classifier, task, case.inputs)
-                difference = np.abs(scores - case.scores).max(initial=0.0)
-                noise = max(noise, difference / np.abs(case.scores).max(initial=1.0))
+                outputs = head.comparable(
+                    case.inputs, head.reference(model, task, case.inputs)
+                )
+                for name, expected in case.outputs.items():
+                    difference = np.abs(outputs[name] - expected).max(initial=0.0)
+                    noise = max(noise, difference / np.abs(expected).max(initial=1.0))
     finally:
-        for weight, value in zip(classifier.weights, kept, strict=True):
+        for weight, value in zip(model.weights, kept, strict=True):
             weight.assign(value)
     return float(noise)
 

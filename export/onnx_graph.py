@@ -1,4 +1,4 @@
-"""Exports a classifier as an ONNX graph, with what is needed to run it on raw text."""
+"""Exports a model as an ONNX graph, with what is needed to run it on raw text."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from common.command_line import CommandError, UsageError
+from export.heads import head_of
 from export.manifest import (
     describe_artefact,
     file_entries,
@@ -22,6 +23,7 @@ from export.manifest import (
 )
 from export.model_card import write_model_card
 from export.noise import measured_tolerance
+from export.onnx_encoder import emit_model, has_emitters
 from export.parity import (
     ONNX_TOLERANCE,
     Comparison,
@@ -30,7 +32,7 @@ from export.parity import (
     token_cases,
 )
 from export.publication import published
-from export.signatures import TOKEN_INPUTS, Signature, onnx_signature
+from export.signatures import Signature, onnx_signature
 from export.task import Task, describe_task
 from export.vocabulary_cases import vocabulary_cases
 
@@ -39,17 +41,20 @@ TOKENIZER_FILE = "tokenizer.json"
 LABELS_FILE = "labels.json"
 FILES = (MODEL_FILE, TOKENIZER_FILE, LABELS_FILE)
 
-NEWEST_OPSET = 18
-"""tf2onnx writes nothing newer."""
+DEFAULT_OPSET = 20
+"""The first with a GELU."""
+NEWEST_OPSET = 23
 OLDEST_OPSET = 13
+NEWEST_CONVERTED_OPSET = 18
+"""tf2onnx writes nothing newer."""
 
 Array = npt.NDArray[Any]
 
 
 def export_onnx(
-    classifier: Any,
+    model: Any,
     output: str | Path,
-    opset: int = NEWEST_OPSET,
+    opset: int | None = None,
     *,
     pairs: bool = False,
     tolerance: float | None = None,
@@ -58,10 +63,11 @@ def export_onnx(
     """Writes an ONNX artefact, after comparing it with Keras.
 
     Args:
-        classifier: an `LVBertTextClassifier` with its preprocessor.
+        model: a model of a kind in `export.heads`, with its preprocessor.
         output: the new directory.
-        opset: version of ONNX's operator set.
-        pairs: whether the classifier takes pairs of texts.
+        opset: version of ONNX's operator set; None: 20, or 18 for layers that only
+            the converter knows.
+        pairs: whether a classifier takes pairs of texts.
         tolerance: largest difference of scores from Keras's; None measures the
             model's rounding noise.
         provenance: content of the model directory's ``training.json``, for the card.
@@ -75,30 +81,30 @@ def export_onnx(
         CommandError: if the graph is invalid or differs from Keras, or the tokenizer
             gives other ids. Nothing is left then.
     """
-    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+    if opset is not None and not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise UsageError(
-            f"--opset: expected {OLDEST_OPSET} to {NEWEST_OPSET}, which tf2onnx "
-            f"writes. Received: {opset}"
+            f"--opset: expected {OLDEST_OPSET} to {NEWEST_OPSET}. Received: {opset}"
         )
-    task = describe_task(classifier, pairs)
-    signature = onnx_signature(task.num_classes)
+    task = describe_task(model, pairs)
+    signature = onnx_signature(task)
+    opset = chosen_opset(model, opset)
     final = Path(output)
     with published(final) as folder:
-        model = convert(classifier, task, signature, opset)
-        (folder / MODEL_FILE).write_bytes(model.SerializeToString())
-        tokenizer = classifier.preprocessor.tokenizer
+        graph = convert(model, task, signature, opset)
+        (folder / MODEL_FILE).write_bytes(graph.SerializeToString())
+        tokenizer = model.preprocessor.tokenizer
         (folder / TOKENIZER_FILE).write_text(
             tokenizer.to_tokenizers_json(), encoding="utf-8"
         )
         (folder / LABELS_FILE).write_text(
             json.dumps(task.labels, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-        compare_tokenizer(folder / TOKENIZER_FILE, classifier, task)
-        comparison = compare_onnx(folder / MODEL_FILE, classifier, task, tolerance)
+        compare_tokenizer(folder / TOKENIZER_FILE, model, task)
+        comparison = compare_onnx(folder / MODEL_FILE, model, task, tolerance)
         comparison.verify()
         files = file_entries(folder, FILES)
         manifest = describe_artefact(
-            classifier,
+            model,
             task,
             comparison,
             kind="onnx",
@@ -119,45 +125,78 @@ def export_onnx(
     }
 
 
-def convert(classifier: Any, task: Task, signature: Signature, opset: int) -> Any:
-    """Returns the ONNX model, valid and with the table's names.
+def chosen_opset(model: Any, asked: int | None) -> int:
+    """Returns the operator set to write.
+
+    Raises:
+        UsageError: if a layer that only the converter knows is to be written in a
+            newer one than it writes.
+    """
+    if has_emitters(model.backbone):
+        return DEFAULT_OPSET if asked is None else asked
+    if asked is not None and asked > NEWEST_CONVERTED_OPSET:
+        raise UsageError(
+            f"--opset: this model has layers of your own, which tf2onnx converts: "
+            f"expected at most {NEWEST_CONVERTED_OPSET}. Received: {asked}"
+        )
+    return NEWEST_CONVERTED_OPSET if asked is None else asked
+
+
+def convert(model: Any, task: Task, signature: Signature, opset: int) -> Any:
+    """Returns the ONNX graph, valid and with the table's names.
 
     Raises:
         CommandError: if it cannot be converted, or the result is invalid.
     """
     import onnx
+
+    try:
+        if has_emitters(model.backbone):
+            graph = emit_model(model, task, signature, opset)
+        else:
+            graph = _converted(model, task, signature, opset)
+        _name_axes(graph, signature)
+        graph.producer_name = "lvbert-tf"
+        graph.producer_version = versions()["lvbert-tf"]
+        onnx.checker.check_model(graph, full_check=True)
+    except (ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+        raise CommandError(f"the conversion to ONNX failed: {error}") from error
+    return graph
+
+
+def _converted(model: Any, task: Task, signature: Signature, opset: int) -> Any:
+    """Returns what tf2onnx makes of the TensorFlow graph."""
     import tensorflow as tf
     import tf2onnx
 
     from export.inference_graph import InferenceGraph
 
-    graph = InferenceGraph(classifier, task)
+    graph = InferenceGraph(model, task)
+    dtypes = {tensor.name: tensor.dtype for tensor in signature.outputs}
 
-    def scores(
-        input_ids: tf.Tensor, segment_ids: tf.Tensor, padding_mask: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        tokens = (input_ids, segment_ids, padding_mask)
-        return {"scores": graph.scores(*(tf.cast(token, tf.int32) for token in tokens))}
+    def outputs(*tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+        names = [tensor.name for tensor in signature.inputs]
+        given = {
+            name: tf.cast(tensor, tf.int32)
+            for name, tensor in zip(names, tensors, strict=True)
+        }
+        return {
+            name: tf.cast(tensor, dtypes[name])
+            for name, tensor in graph.outputs(given).items()
+        }
 
     specs = [
         tf.TensorSpec(tensor.shape, tensor.dtype, name=tensor.name)
         for tensor in signature.inputs
     ]
-    function = tf.function(scores, input_signature=specs, autograph=False)
-    try:
-        with warnings.catch_warnings(), _without_graph_copies():
-            # tf2onnx's own, about NumPy.
-            warnings.simplefilter("ignore")
-            model, _ = tf2onnx.convert.from_function(
-                function, input_signature=specs, opset=opset
-            )
-        _name_axes(model, signature)
-        model.producer_name = "lvbert-tf"
-        model.producer_version = versions()["lvbert-tf"]
-        onnx.checker.check_model(model, full_check=True)
-    except (ValueError, RuntimeError, onnx.checker.ValidationError) as error:
-        raise CommandError(f"the conversion to ONNX failed: {error}") from error
-    return model
+    function = tf.function(outputs, input_signature=specs, autograph=False)
+    with warnings.catch_warnings(), _without_graph_copies():
+        # tf2onnx's own, about NumPy.
+        warnings.simplefilter("ignore")
+        converted, _ = tf2onnx.convert.from_function(
+            function, input_signature=specs, opset=opset
+        )
+    return converted
 
 
 @contextmanager
@@ -204,7 +243,7 @@ def _name_axes(model: Any, signature: Signature) -> None:
 
 
 def compare_onnx(
-    model_file: Path, classifier: Any, task: Task, tolerance: float | None
+    model_file: Path, model: Any, task: Task, tolerance: float | None
 ) -> Comparison:
     """Compares an ONNX graph with Keras over several shapes, and every id.
 
@@ -213,18 +252,26 @@ def compare_onnx(
             `Comparison.verify` says.
         CommandError: if onnxruntime can't load it.
     """
-    run = onnx_scores(model_file)
-    cases = token_cases(classifier, task)
+    run = onnx_outputs(model_file, onnx_signature(task))
+    cases = token_cases(model, task)
     if tolerance is None:
-        tolerance = measured_tolerance(classifier, task, cases, ONNX_TOLERANCE)
+        tolerance = measured_tolerance(model, task, cases, ONNX_TOLERANCE)
     comparison = Comparison(tolerance)
-    for case in (*cases, *vocabulary_cases(classifier, task)):
-        comparison.add(case, run(case.inputs))
+    head = head_of(task)
+    for case in (*cases, *vocabulary_cases(model, task)):
+        comparison.add(case, head.comparable(case.inputs, run(case.inputs)))
     return comparison
 
 
-def onnx_scores(model_file: Path) -> Callable[[dict[str, Array]], Array]:
-    """Loads an ONNX graph and returns a function from token inputs to scores.
+def onnx_outputs(
+    model_file: Path, signature: Signature, threads: int = 0
+) -> Callable[[Mapping[str, Array]], dict[str, Array]]:
+    """Loads an ONNX graph and returns a function from token inputs to outputs.
+
+    Args:
+        model_file: the graph.
+        signature: what it should take and give.
+        threads: of onnxruntime; 0 takes as many as there are cores.
 
     Raises:
         CommandError: if onnxruntime can't load it, or its inputs have other names.
@@ -233,6 +280,7 @@ def onnx_scores(model_file: Path) -> Callable[[dict[str, Array]], Array]:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
+    options.intra_op_num_threads = threads
     try:
         session = onnxruntime.InferenceSession(
             str(model_file), options, providers=["CPUExecutionProvider"]
@@ -241,22 +289,22 @@ def onnx_scores(model_file: Path) -> Callable[[dict[str, Array]], Array]:
         raise CommandError(f"{model_file}: onnxruntime cannot load it: {error}") from (
             error
         )
+    inputs = [tensor.name for tensor in signature.inputs]
+    outputs = [tensor.name for tensor in signature.outputs]
     found = sorted(value.name for value in session.get_inputs())
-    if found != sorted(TOKEN_INPUTS):
+    if found != sorted(inputs):
         raise CommandError(
-            f"{model_file}: expected the inputs {sorted(TOKEN_INPUTS)}. "
-            f"Received: {found}"
+            f"{model_file}: expected the inputs {sorted(inputs)}. Received: {found}"
         )
 
-    def run(inputs: dict[str, Array]) -> Array:
-        feeds = {name: inputs[name].astype("int64") for name in TOKEN_INPUTS}
-        scores: Array = session.run(["scores"], feeds)[0]
-        return scores
+    def run(arrays: Mapping[str, Array]) -> dict[str, Array]:
+        feeds = {name: arrays[name].astype("int64") for name in inputs}
+        return dict(zip(outputs, session.run(outputs, feeds), strict=True))
 
     return run
 
 
-def compare_tokenizer(tokenizer_file: Path, classifier: Any, task: Task) -> None:
+def compare_tokenizer(tokenizer_file: Path, model: Any, task: Task) -> None:
     """Compares the ids of ``tokenizer.json`` with those of the Keras tokenizer.
 
     Raises:
@@ -264,7 +312,7 @@ def compare_tokenizer(tokenizer_file: Path, classifier: Any, task: Task) -> None
     """
     import tokenizers
 
-    keras_tokenizer = classifier.preprocessor.tokenizer
+    keras_tokenizer = model.preprocessor.tokenizer
     texts = reference_texts(keras_tokenizer.get_vocabulary(), task.sequence_length)
     portable = tokenizers.Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
     expected: Iterable[Any] = keras_tokenizer.tokenize(texts)
@@ -278,13 +326,13 @@ def compare_tokenizer(tokenizer_file: Path, classifier: Any, task: Task) -> None
 
 
 def check_onnx(
-    directory: Path, classifier: Any, tolerance: float | None = None
+    directory: Path, model: Any, tolerance: float | None = None
 ) -> Comparison:
     """Compares a stored artefact with Keras, its checksums first.
 
     Args:
         directory: what `export_onnx` wrote.
-        classifier: the model.
+        model: the model.
         tolerance: largest difference of scores; None measures the model's noise.
 
     Raises:
@@ -292,14 +340,14 @@ def check_onnx(
             the scores cannot be compared.
     """
     manifest = read_manifest(directory)
-    task = describe_task(classifier, manifest["task"]["pairs"])
+    task = describe_task(model, manifest["task"]["pairs"])
     labels = json.loads((directory / LABELS_FILE).read_text(encoding="utf-8"))
     if labels != list(task.labels):
         raise CommandError(
             f"{directory / LABELS_FILE}: expected {list(task.labels)}. "
             f"Received: {labels}"
         )
-    compare_tokenizer(directory / TOKENIZER_FILE, classifier, task)
-    comparison = compare_onnx(directory / MODEL_FILE, classifier, task, tolerance)
-    comparison.other_model = other_model(manifest, classifier)
+    compare_tokenizer(directory / TOKENIZER_FILE, model, task)
+    comparison = compare_onnx(directory / MODEL_FILE, model, task, tolerance)
+    comparison.other_model = other_model(manifest, model)
     return comparison

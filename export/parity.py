@@ -1,7 +1,6 @@
 """Comparing what an artefact computes with what Keras computes."""
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from common.command_line import CommandError
-from export.signatures import KERAS_INPUTS, TEXT_INPUTS, TOKEN_INPUTS
+from export.heads import head_of
 from export.task import Task
 
 Array = npt.NDArray[Any]
@@ -35,9 +34,11 @@ class NotFiniteError(ParityError):
 class ScoreMismatchError(ParityError):
     """Scores differ by more than the tolerance."""
 
-    def __init__(self, case: str, difference: float, tolerance: float) -> None:
+    def __init__(
+        self, case: str, difference: float, tolerance: float, name: str = "scores"
+    ) -> None:
         super().__init__(
-            f"{case}: scores differ from Keras by up to {difference:.3g}, "
+            f"{case}: {name} differ from Keras by up to {difference:.3g}, "
             f"tolerance {tolerance:.3g}"
         )
         self.difference = difference
@@ -54,25 +55,25 @@ class TokenMismatchError(ParityError):
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs, and the scores that Keras gives for them.
+    """Inputs, and the numbers that Keras gives for them.
 
     Attributes:
         name: for messages and manifests, such as ``"tokens 3x33"``.
         inputs: arrays by their names in the signature.
-        scores: float32 (B, C).
+        outputs: arrays by their names in the signature, first axis B.
     """
 
     name: str
     inputs: dict[str, Array]
-    scores: Array
+    outputs: dict[str, Array]
 
 
 class Comparison:
-    """Collects how scores of several cases differ from Keras's.
+    """Collects how outputs of several cases differ from Keras's.
 
     Args:
-        tolerance: largest difference allowed, for scores of size 1. Values of a
-            regression may be larger; there it is multiplied by the largest of them.
+        tolerance: largest difference allowed, for outputs of size 1. Where they are
+            larger, as values of a regression, it is multiplied by the largest of them.
 
     Attributes:
         tolerance: the argument.
@@ -92,29 +93,31 @@ class Comparison:
         """The largest difference of all cases."""
         return max(self.differences.values(), default=0.0)
 
-    def add(self, case: Case, scores: Array) -> None:
-        """Measures how the scores of a case differ.
+    def add(self, case: Case, outputs: Mapping[str, Array]) -> None:
+        """Measures how the outputs of a case differ.
 
         Raises:
             ParityError: if they cannot be compared.
         """
-        if scores.shape != case.scores.shape or scores.dtype != np.float32:
+        for name, expected in case.outputs.items():
+            self._add(case.name, name, expected, outputs[name])
+
+    def _add(self, case: str, name: str, expected: Array, received: Array) -> None:
+        if received.shape != expected.shape or received.dtype != expected.dtype:
             raise ShapeMismatchError(
-                f"{case.name}: expected scores float32 {case.scores.shape}. "
-                f"Received: {scores.dtype} {scores.shape}"
+                f"{case}: expected {name} {expected.dtype} {expected.shape}. "
+                f"Received: {received.dtype} {received.shape}"
             )
-        for source, values in (("Keras", case.scores), ("the artefact", scores)):
+        for source, values in (("Keras", expected), ("the artefact", received)):
             if not np.isfinite(values).all():
                 raise NotFiniteError(
-                    f"{case.name}: {source} gives scores that are not finite"
+                    f"{case}: {source} gives {name} that are not finite"
                 )
-        difference = float(np.abs(scores - case.scores).max(initial=0.0))
-        allowed = self.tolerance * float(np.abs(case.scores).max(initial=1.0))
-        self.differences[case.name] = max(
-            difference, self.differences.get(case.name, 0.0)
-        )
+        difference = float(np.abs(received - expected).max(initial=0.0))
+        allowed = self.tolerance * float(np.abs(expected).max(initial=1.0))
+        self.differences[case] = max(difference, self.differences.get(case, 0.0))
         if difference > allowed:
-            self._errors.append(ScoreMismatchError(case.name, difference, allowed))
+            self._errors.append(ScoreMismatchError(case, difference, allowed, name))
 
     @property
     def mismatch(self) -> ScoreMismatchError | None:
@@ -141,39 +144,7 @@ def check_labels(case: Case, scores: Array, labels: Array, task: Task) -> None:
         )
 
 
-def keras_scores(classifier: Any, task: Task, batch: dict[str, Array]) -> Array:
-    """Returns what Keras gives for token inputs: probabilities, or values.
-
-    Args:
-        classifier: the model.
-        task: what it does.
-        batch: int arrays (B, T) by the names in `TOKEN_INPUTS`.
-
-    Returns:
-        float32 (B, C).
-    """
-    widths = {name: batch[name].shape[1] for name in TOKEN_INPUTS}
-    missing = task.sequence_length - widths["input_ids"] if task.fixed_length else 0
-    fill = dict(zip(TOKEN_INPUTS, (task.pad_token_id, 0, 0), strict=True))
-    inputs = {
-        keras_name: np.pad(
-            batch[name].astype("int32"),
-            ((0, 0), (0, missing)),
-            constant_values=fill[name],
-        )
-        for name, keras_name in zip(TOKEN_INPUTS, KERAS_INPUTS, strict=True)
-    }
-    with warnings.catch_warnings():
-        # Keras takes the softmax over the one key of a one-token text for a mistake.
-        warnings.filterwarnings("ignore", message="You are using a softmax over axis")
-        outputs = np.asarray(classifier(inputs, training=False), dtype="float64")
-    if task.logits:
-        exponentials = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-        outputs = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    return outputs.astype("float32")
-
-
-def token_cases(classifier: Any, task: Task, seed: int = 0) -> list[Case]:
+def token_cases(model: Any, task: Task, seed: int = 0) -> list[Case]:
     """Returns cases of several batch sizes and lengths, some rows padded.
 
     The first row of a batch is full, the last one half padding.
@@ -194,9 +165,16 @@ def token_cases(classifier: Any, task: Task, seed: int = 0) -> list[Case]:
             "segment_ids": np.minimum(segments, task.num_segments - 1),
             "padding_mask": mask,
         }
-        name = f"tokens {rows}x{width}"
-        cases.append(Case(name, batch, keras_scores(classifier, task, batch)))
+        cases.append(token_case(f"tokens {rows}x{width}", model, task, batch))
     return cases
+
+
+def token_case(name: str, model: Any, task: Task, batch: dict[str, Array]) -> Case:
+    """Returns a case of token inputs, with what else the kind of model takes."""
+    head = head_of(task)
+    inputs = {**batch, **head.more_inputs(task, batch)}
+    outputs = head.reference(model, task, inputs)
+    return Case(name, inputs, head.comparable(inputs, outputs))
 
 
 def reference_texts(
@@ -219,36 +197,11 @@ def reference_texts(
     ]
 
 
-def text_cases(classifier: Any, task: Task, seed: int = 0) -> list[Case]:
-    """Returns cases of raw texts, or pairs, for the text signatures."""
-    preprocessor = classifier.preprocessor
-    texts = reference_texts(
-        preprocessor.tokenizer.get_vocabulary(), task.sequence_length, seed
-    )
-    cases = []
-    for name, rows in (("texts", texts), ("one text", texts[1:2])):
-        inputs = {"text": np.array([row.encode() for row in rows], dtype=object)}
-        if task.pairs:
-            # Each text meets another one, the overlong one also itself.
-            partners = [rows[-1], *rows[:-2], rows[-1]] if len(rows) > 1 else rows
-            inputs["text_pair"] = np.array(
-                [row.encode() for row in partners], dtype=object
-            )
-        cases.append(Case(name, inputs, keras_text_scores(classifier, task, inputs)))
-    return cases
-
-
-def keras_text_scores(classifier: Any, task: Task, inputs: dict[str, Array]) -> Array:
-    """Returns what Keras gives for raw texts, padded as in training: float32 (B, C)."""
-    texts = [
-        [value.decode() for value in inputs[name]]
-        for name in TEXT_INPUTS
-        if name in inputs
-    ]
-    # Alone, a tuple of two would be taken for inputs and labels.
-    packed = classifier.preprocessor(tuple(texts) if task.pairs else texts[0], None)
-    batch = {
-        name: np.asarray(packed[keras_name])
-        for name, keras_name in zip(TOKEN_INPUTS, KERAS_INPUTS, strict=True)
+def text_arrays(
+    names: Sequence[str], columns: Sequence[Sequence[str]]
+) -> dict[str, Array]:
+    """Returns texts as the inputs of a text signature: object arrays of bytes (B,)."""
+    return {
+        name: np.array([text.encode() for text in column], dtype=object)
+        for name, column in zip(names, columns, strict=True)
     }
-    return keras_scores(classifier, task, batch)

@@ -1,55 +1,59 @@
 """Shrinks an ONNX artefact to 8-bit weights, if its answers stay good enough."""
 
-import platform
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from common.command_line import CommandError, UsageError
-from common.labelled_tables.examples import LabelledExample
-from export.labelled_examples import read_examples
-from export.manifest import (
-    file_entries,
-    read_manifest,
-    versions,
-    write_manifest,
-)
-from export.model_card import CARD_FILE
+from common.command_line import UsageError
+from common.model_card import CARD_FILE
+from export.evaluation import Evaluation, MetricDropError, evaluation, token_batches
+from export.labelled_examples import read_examples, read_texts
+from export.manifest import file_entries, read_manifest, versions, write_manifest
 from export.onnx_graph import (
     FILES,
     LABELS_FILE,
     MODEL_FILE,
     TOKENIZER_FILE,
-    onnx_scores,
+    onnx_outputs,
 )
 from export.publication import published
-from export.row_quantization import quantize_rows
-from export.signatures import TOKEN_INPUTS
+from export.quantized_parts import (
+    OTHER,
+    Quantizer,
+    cpu_flags,
+    needs_reduced_range,
+    products_by_letter,
+)
+from export.signatures import onnx_signature
+from export.task import Task
+from export.timing import interleaved
 
 Array = npt.NDArray[Any]
 
-# Dense layers; embedding tables are quantised by rows.
-_QUANTIZED_OPS = ["MatMul"]
-_VNNI_FLAGS = ("avx_vnni", "avx512_vnni")
-_CPU_FLAGS = ("avx2", "avx512f", *_VNNI_FLAGS)
-
-
-class MetricDropError(CommandError):
-    """The quantised graph is worse than allowed."""
+SLOWER = 1.02
+"""A letter whose 8-bit products take the whole graph longer than this times its time
+in float32 stays in float32, unless it is asked for."""
+_CALIBRATION_EXAMPLES = 256
 
 
 def quantize(
     source: str | Path,
     output: str | Path,
-    evaluation: str | Path,
+    evaluation_file: str | Path,
     max_drop: float = 1.0,
     *,
+    method: str = "dynamic",
+    calibration_file: str | Path | None = None,
+    letters: str = "auto",
     batch_size: int = 32,
     max_examples: int | None = None,
+    sequence_length: int | None = None,
     reduce_range: bool | None = None,
 ) -> dict[str, Any]:
     """Writes an artefact with 8-bit weights beside the one it is made from.
@@ -57,11 +61,19 @@ def quantize(
     Args:
         source: directory of an ONNX artefact.
         output: the new directory.
-        evaluation: TSV file with the columns text, label and, for pairs, text_pair.
+        evaluation_file: TSV file with the columns text, label and, for pairs,
+            text_pair.
         max_drop: how many points the metric may fall. The metric is accuracy, or
             Pearson's correlation for a regression, both in percent.
+        method: ``"dynamic"`` or ``"static"``, see `Quantizer`.
+        calibration_file: texts that static scales are taken from, one a line; None
+            takes the first examples of `evaluation_file`.
+        letters: letters of the layers to quantise; ``"auto"``: those that do not lose
+            time here; ``"all"``.
         batch_size: examples scored at a time.
         max_examples: take only the first ones; None takes all.
+        sequence_length: tokens of the input that latencies are measured with; None
+            takes the median of the examples.
         reduce_range: use 7 bits of the 8. Without VNNI instructions, sums of 8-bit
             products saturate and answers differ between CPUs; None decides by this
             machine's CPU, which is right if it also serves.
@@ -69,7 +81,9 @@ def quantize(
     Returns:
         What the command prints: ``path``, ``metric``, ``metric_before``,
         ``metric_after``, ``examples``, ``label_agreement`` (share of examples),
-        ``max_abs_difference``, ``bytes_before``, ``bytes_after``, ``reduce_range``.
+        ``max_abs_difference``, ``latency_ms_before``, ``latency_ms_after``,
+        ``latency_ratio``, ``letters`` (a row a letter: what quantising it alone costs
+        and gains), ``bytes_before``, ``bytes_after``, ``reduce_range`` ...
 
     Raises:
         UsageError: for an argument or a file that won't do.
@@ -80,51 +94,138 @@ def quantize(
     manifest = read_manifest(source)
     if manifest.get("kind") != "onnx" or "quantization" in manifest:
         raise UsageError(f"--onnx: {source}: expected an ONNX artefact in float32")
-    task = manifest["task"]
+    task = Task(**manifest["task"])
+    if task.kind != "text_classifier":
+        raise UsageError(
+            f"--onnx: {source}: expected a classifier or a regression, whose metric "
+            f"--eval can measure. Received: {task.kind}"
+        )
     examples = read_examples(
-        Path(evaluation),
-        pairs=task["pairs"],
-        labels=None if task["regression"] else task["labels"],
+        Path(evaluation_file),
+        pairs=task.pairs,
+        labels=None if task.regression else task.labels,
     )[:max_examples]
     cpu = cpu_flags()
     if reduce_range is None:
-        reduce_range = _needs_reduced_range(cpu)
-    batches = list(_token_batches(source, task, examples, batch_size))
+        reduce_range = needs_reduced_range(cpu)
+    groups = products_by_letter(source / MODEL_FILE)
+    chosen = _asked(letters, groups)
+    data = evaluation(source, task, examples, batch_size, sequence_length)
+    calibrated = (
+        examples[:_CALIBRATION_EXAMPLES]
+        if calibration_file is None
+        else read_texts(Path(calibration_file), pairs=task.pairs)
+    )
+    calibration = (
+        list(token_batches(source, task, calibrated, batch_size))
+        if method == "static"
+        else []
+    )
+    quantizer = Quantizer(source / MODEL_FILE, method, reduce_range, calibration)
     with published(final) as folder:
-        _quantize_weights(source / MODEL_FILE, folder / MODEL_FILE, reduce_range)
+        before = data.scores(source / MODEL_FILE)
+        rows = _letter_rows(quantizer, groups, data, before)
+        if chosen is None:
+            chosen = {row["letter"] for row in rows if row["latency_ratio"] <= SLOWER}
+        for row in rows:
+            row["quantized"] = row["letter"] in chosen
+        nodes = [
+            name
+            for letter, names in groups.items()
+            if letter in chosen or letter == OTHER
+            for name in names
+        ]
+        quantizer.write(folder / MODEL_FILE, nodes, tables=True)
         for name in (TOKENIZER_FILE, LABELS_FILE):
             shutil.copyfile(source / name, folder / name)
-        before = _scores(source / MODEL_FILE, batches)
-        after = _scores(folder / MODEL_FILE, batches)
-        metric, metric_before = _metric(before, examples, task)
-        _, metric_after = _metric(after, examples, task)
+        measured = _measured(source / MODEL_FILE, folder / MODEL_FILE, data, before)
         figures = {
-            "metric": metric,
-            "metric_before": metric_before,
-            "metric_after": metric_after,
+            **measured,
             "max_drop": max_drop,
             "examples": len(examples),
-            "label_agreement": float(
-                np.mean(before.argmax(axis=-1) == after.argmax(axis=-1))
-            ),
-            "max_abs_difference": float(np.abs(before - after).max()),
+            "method": method,
+            "calibration_examples": len(calibrated) if method == "static" else 0,
             "reduce_range": reduce_range,
+            "letters": rows,
         }
-        if not metric_before - metric_after <= max_drop:
+        drop = figures["metric_before"] - figures["metric_after"]
+        if not drop <= max_drop:
             raise MetricDropError(
-                f"{metric} falls from {metric_before:.2f} to {metric_after:.2f} on "
-                f"{len(examples)} examples, --max-drop {max_drop:g}"
+                f"{figures['metric']} falls from {figures['metric_before']:.2f} to "
+                f"{figures['metric_after']:.2f} on {len(examples)} examples, "
+                f"--max-drop {max_drop:g}"
             )
         manifest["files"] = file_entries(folder, FILES)
         manifest["quantization"] = {**figures, "bits": 8, "cpu": cpu}
         manifest["versions"] = versions()
         write_manifest(folder, manifest)
         _write_card(source, folder, figures)
+    return {"path": str(final), **figures}
+
+
+def _asked(letters: str, groups: Mapping[str, object]) -> set[str] | None:
+    """Returns the letters that were asked for; None: to be measured.
+
+    Raises:
+        UsageError: if the model has no such layers.
+    """
+    known = set(groups) - {OTHER}
+    if letters == "auto":
+        return None
+    if letters == "all":
+        return known
+    if not letters or set(letters) - known:
+        raise UsageError(
+            f"--letters: expected auto, all, or letters of {''.join(sorted(known))}, "
+            f"which this model has. Received: {letters!r}"
+        )
+    return set(letters)
+
+
+def _letter_rows(
+    quantizer: Quantizer,
+    groups: Mapping[str, list[str]],
+    data: Evaluation,
+    before: Array,
+) -> list[dict[str, Any]]:
+    """Returns what quantising the layers of each letter alone costs and gains."""
+    rows = []
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / MODEL_FILE
+        for letter in sorted(set(groups) - {OTHER}):
+            quantizer.write(target, groups[letter], tables=False)
+            measured = _measured(quantizer.source, target, data, before)
+            rows.append({"letter": letter, "products": len(groups[letter]), **measured})
+    return rows
+
+
+def _measured(
+    float_file: Path, file: Path, data: Evaluation, before: Array
+) -> dict[str, Any]:
+    """Returns metric, agreement, size and latency of a graph beside the float32 one."""
+    after = data.scores(file)
+    metric, metric_before = data.metric(before)
+    _, metric_after = data.metric(after)
+    signature = onnx_signature(data.task)
+    runs = {
+        name: onnx_outputs(path, signature)
+        for name, path in (("before", float_file), ("after", file))
+    }
+    times = interleaved({name: partial(run, data.single) for name, run in runs.items()})
     return {
-        "path": str(final),
-        **figures,
-        "bytes_before": (source / MODEL_FILE).stat().st_size,
-        "bytes_after": manifest["files"][MODEL_FILE]["bytes"],
+        "metric": metric,
+        "metric_before": metric_before,
+        "metric_after": metric_after,
+        "label_agreement": float(
+            np.mean(before.argmax(axis=-1) == after.argmax(axis=-1))
+        ),
+        "max_abs_difference": float(np.abs(before - after).max()),
+        "bytes_before": float_file.stat().st_size,
+        "bytes_after": file.stat().st_size,
+        "latency_tokens": data.single["input_ids"].shape[1],
+        "latency_ms_before": times["before"].milliseconds,
+        "latency_ms_after": times["after"].milliseconds,
+        "latency_ratio": times["after"].ratio,
     }
 
 
@@ -135,122 +236,16 @@ def _write_card(source: Path, folder: Path, figures: dict[str, Any]) -> None:
     """
     if not (source / CARD_FILE).is_file():
         return
+    kept = [row["letter"] for row in figures["letters"] if not row["quantized"]]
+    stays = f" Layers {', '.join(kept)} stay in float32." if kept else ""
     card = (source / CARD_FILE).read_text(encoding="utf-8")
     card += (
         "\n## 8-bit weights\n\n"
         f"{figures['metric'].capitalize()} on {figures['examples']} examples: "
         f"{figures['metric_before']:.2f} before, {figures['metric_after']:.2f} after; "
-        f"scores move by up to {figures['max_abs_difference']:.2g}. What stands above "
+        f"scores move by up to {figures['max_abs_difference']:.2g}. One text of "
+        f"{figures['latency_tokens']} tokens took {figures['latency_ratio']:.2f} times "
+        f"as long as in float32 on the machine that made it.{stays} What stands above "
         "was measured before, in float32.\n"
     )
     (folder / CARD_FILE).write_text(card, encoding="utf-8")
-
-
-def cpu_flags() -> list[str]:
-    """Returns which of the instructions that matter to 8-bit products this CPU has."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="ignore")
-    except OSError:
-        return []
-    words = set(text.split())
-    return [flag for flag in _CPU_FLAGS if flag in words]
-
-
-def _needs_reduced_range(flags: Sequence[str]) -> bool:
-    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
-    return x86 and not any(flag in flags for flag in _VNNI_FLAGS)
-
-
-def _quantize_weights(source: Path, target: Path, reduce_range: bool) -> None:
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    prepared = target.with_name("prepared.onnx")
-    quant_pre_process(source, prepared, skip_symbolic_shape=True)
-    quantize_dynamic(
-        prepared,
-        target,
-        op_types_to_quantize=_QUANTIZED_OPS,
-        per_channel=True,
-        weight_type=QuantType.QInt8,
-        reduce_range=reduce_range,
-        extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
-    )
-    prepared.unlink()
-    model = onnx.load(target)
-    quantize_rows(model)
-    onnx.checker.check_model(model, full_check=True)
-    target.write_bytes(model.SerializeToString())
-
-
-def _token_batches(
-    source: Path,
-    task: dict[str, Any],
-    examples: Sequence[LabelledExample],
-    batch_size: int,
-) -> Iterator[dict[str, Array]]:
-    """Turns examples into token inputs with the artefact's own tokenizer."""
-    import tensorflow as tf
-    import tokenizers
-
-    from lvbert_tf.models.packing import pack_segments
-
-    tokenizer = tokenizers.Tokenizer.from_file(str(source / TOKENIZER_FILE))
-    special = tokenizer.get_vocab()
-    for start in range(0, len(examples), batch_size):
-        columns = zip(
-            *(example.texts for example in examples[start : start + batch_size]),
-            strict=True,
-        )
-        segments = [
-            tf.ragged.constant(
-                [
-                    encoding.ids
-                    for encoding in tokenizer.encode_batch(
-                        list(column), add_special_tokens=False
-                    )
-                ],
-                dtype=tf.int32,
-                ragged_rank=1,
-            )
-            for column in columns
-        ]
-        packed = pack_segments(
-            *segments,
-            sequence_length=task["sequence_length"] if task["fixed_length"] else None,
-            max_sequence_length=task["sequence_length"],
-            cls_token_id=special["[CLS]"],
-            sep_token_id=special["[SEP]"],
-            pad_token_id=task["pad_token_id"],
-        )
-        yield {
-            name: tensor.numpy()
-            for name, tensor in zip(TOKEN_INPUTS, packed, strict=True)
-        }
-
-
-def _scores(model_file: Path, batches: Sequence[dict[str, Array]]) -> Array:
-    """Returns float32 (examples, C)."""
-    run = onnx_scores(model_file)
-    return np.concatenate([run(batch) for batch in batches])
-
-
-def _metric(
-    scores: Array, examples: Sequence[LabelledExample], task: dict[str, Any]
-) -> tuple[str, float]:
-    """Returns name and value, in percent, of the metric that suits the task."""
-    if not np.isfinite(scores).all():
-        raise MetricDropError("the graph gives scores that are not finite")
-    if not task["regression"]:
-        labels = np.array(task["labels"])[scores.argmax(axis=-1)]
-        gold = np.array([example.label for example in examples])
-        return "accuracy", 100 * float(np.mean(labels == gold))
-    gold = np.array([float(example.label) for example in examples])
-    values = scores[:, 0].astype("float64")
-    if len(gold) < 2 or np.ptp(gold) == 0 or np.ptp(values) == 0:
-        raise UsageError(
-            "--eval: expected at least two examples whose labels, and whose scores, "
-            "are not all the same: the correlation is undefined"
-        )
-    return "pearson", 100 * float(np.corrcoef(values, gold)[0, 1])

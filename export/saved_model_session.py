@@ -58,6 +58,10 @@ class SavedModelSession:
         """Returns the names of a signature's inputs; none where there is no such."""
         return sorted(getattr(self.definitions.get(signature), "inputs", ()))
 
+    def output_names(self, signature: str) -> list[str]:
+        """Returns the names of a signature's outputs; none where there is no such."""
+        return sorted(getattr(self.definitions.get(signature), "outputs", ()))
+
     def run(self, signature: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Computes the outputs of a signature.
 

@@ -1,6 +1,7 @@
-"""Names, types and axes of every tensor that an exported classifier takes or gives.
+"""Names, types and axes of every tensor that an artefact takes or gives.
 
 One table for the SavedModel's signatures, the ONNX graph, the manifests and the checks.
+What a kind of model adds to it, its head says (`export.heads`).
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 
 BATCH = "batch"
 SEQUENCE = "sequence"
+MASKS = "masks"
 
 TEXT_INPUTS = ("text", "text_pair")
 TOKEN_INPUTS = ("input_ids", "segment_ids", "padding_mask")
@@ -18,6 +20,7 @@ KERAS_INPUTS = ("token_ids", "segment_ids", "padding_mask")
 SERVING_DEFAULT = "serving_default"
 TOKENS = "tokens"
 CLASSIFY = "classify"
+SCORES_ONLY = "scores_only"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Tensor:
 
     Attributes:
         name: what requests and answers call it.
-        dtype: ``"string"``, ``"int32"``, ``"int64"`` or ``"float32"``.
+        dtype: ``"string"``, ``"int32"``, ``"int64"``, ``"bool"`` or ``"float32"``.
         axes: of each axis its size, or its name where the size is free.
     """
 
@@ -59,40 +62,43 @@ class Signature:
         }
 
 
-def saved_model_signatures(
-    num_classes: int, pairs: bool, regression: bool = False
-) -> Mapping[str, Signature]:
-    """Returns the signatures of the SavedModel by name.
+TRUNCATED = Tensor("truncated", "bool", (BATCH,))
+"""Whether tokens of a row were cut because there were too many."""
 
-    Args:
-        num_classes: outputs C of the classifier.
-        pairs: whether it takes two texts.
-        regression: whether the output is a value, which has no label.
-    """
-    scores = Tensor("scores", "float32", (BATCH, num_classes))
-    label = Tensor("label", "string", (BATCH,))
-    classes = Tensor("classes", "string", (BATCH, num_classes))
-    answer = (scores,) if regression else (scores, label)
-    texts = TEXT_INPUTS if pairs else TEXT_INPUTS[:1]
-    return {
-        SERVING_DEFAULT: Signature(
-            tuple(Tensor(name, "string", (BATCH,)) for name in texts), answer
-        ),
+
+def saved_model_signatures(task: Any) -> Mapping[str, Signature]:
+    """Returns the signatures of the SavedModel of a `Task`, by name."""
+    from export.heads import head_of
+
+    head = head_of(task)
+    truncated = (TRUNCATED,) if task.truncated else ()
+    texts = tuple(
+        Tensor(name, "string", (BATCH,)) for name in head.text_input_names(task)
+    )
+    signatures = {
+        SERVING_DEFAULT: Signature(texts, (*head.text_outputs(task), *truncated)),
         TOKENS: Signature(
-            tuple(Tensor(name, "int32", (BATCH, SEQUENCE)) for name in TOKEN_INPUTS),
-            answer,
-        ),
-        # TensorFlow Serving's Classify wants exactly these names.
-        CLASSIFY: Signature(
-            (Tensor("inputs", "string", (BATCH,)),),
-            (scores,) if regression else (classes, scores),
+            head.token_inputs(task, "int32"), head.saved_model_outputs(task)
         ),
     }
+    if task.scores_only:
+        scores = head.token_outputs(task)[0]
+        signatures[SCORES_ONLY] = Signature(texts, (scores,))
+    classify = head.classify_outputs(task)
+    if classify:
+        # TensorFlow Serving's Classify wants exactly these names.
+        inputs = (Tensor("inputs", "string", (BATCH,)),)
+        signatures[CLASSIFY] = Signature(inputs, classify)
+    return signatures
 
 
-def onnx_signature(num_classes: int) -> Signature:
-    """Returns the inputs and outputs of the ONNX graph for C = `num_classes`."""
-    return Signature(
-        tuple(Tensor(name, "int64", (BATCH, SEQUENCE)) for name in TOKEN_INPUTS),
-        (Tensor("scores", "float32", (BATCH, num_classes)),),
+def onnx_signature(task: Any) -> Signature:
+    """Returns the inputs and outputs of the ONNX graph of a `Task`."""
+    from export.heads import head_of
+
+    head = head_of(task)
+    outputs = tuple(
+        Tensor(tensor.name, "int64", tensor.axes) if tensor.dtype == "int32" else tensor
+        for tensor in head.token_outputs(task)
     )
+    return Signature(head.token_inputs(task, "int64"), outputs)

@@ -1,4 +1,4 @@
-"""What an export must know about a classifier, read once and checked."""
+"""What an export must know about a model, read once and checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,10 @@ _PROBABILITIES = ("softmax", "sigmoid")
 
 @dataclass(frozen=True)
 class Task:
-    """What a classifier does, and within which limits.
+    """What a model does, and within which limits.
 
     Attributes:
-        labels: a name for each of the C classes; none for a regression.
+        labels: a name for each of the C classes; none without classes.
         regression: whether the output is a number instead of classes.
         logits: whether the Keras model gives logits, of which the export makes
             probabilities by softmax.
@@ -26,6 +26,13 @@ class Task:
         pad_token_id: id of [PAD].
         fixed_length: whether outputs depend on how much padding follows, so that every
             example is padded to `sequence_length`, as in training.
+        kind: what kind of model it is (`export.heads`).
+        hidden_dim: width H of hidden states.
+        beam_size: starts K that a span predictor considers; 0 for others.
+        stride: tokens from one window of a span predictor to the next.
+        max_question_length: tokens that its questions are cut to.
+        truncated: whether answers to texts say which of them were cut.
+        scores_only: whether there is a signature that gives nothing but scores.
     """
 
     labels: tuple[str, ...]
@@ -38,6 +45,13 @@ class Task:
     num_segments: int
     pad_token_id: int
     fixed_length: bool
+    kind: str = "text_classifier"
+    hidden_dim: int = 0
+    beam_size: int = 0
+    stride: int = 0
+    max_question_length: int = 0
+    truncated: bool = False
+    scores_only: bool = False
 
     @property
     def num_classes(self) -> int:
@@ -50,25 +64,87 @@ class Task:
         return self.sequence_length if self.fixed_length else self.max_sequence_length
 
 
-def describe_task(classifier: Any, pairs: bool) -> Task:
-    """Returns what `classifier` does.
+def describe_task(
+    model: Any, pairs: bool, *, truncated: bool = False, scores_only: bool = False
+) -> Task:
+    """Returns what `model` does.
 
     Args:
-        classifier: an `LVBertTextClassifier` with its preprocessor.
-        pairs: whether it was trained on pairs of texts.
+        model: what `export.model_directory.load_model` gives, with its preprocessor.
+        pairs: whether a classifier was trained on pairs of texts.
+        truncated: whether answers to texts shall say which of them were cut.
+        scores_only: whether to add a signature that gives nothing but scores.
 
     Raises:
         UsageError: if it can't be exported, saying why.
     """
+    from export.heads import HEADS
+
+    kind = next(
+        (
+            head.kind
+            for head in HEADS.values()
+            if head.model_class in {base.__name__ for base in type(model).__mro__}
+            or getattr(model, "kind", None) == head.kind
+        ),
+        None,
+    )
+    if kind is None:
+        raise UsageError(f"no export is known for a {type(model).__name__}")
+    backbone = model.backbone
+    if model.preprocessor is None:
+        raise UsageError(
+            "the model has no preprocessor, so that raw text cannot be exported. "
+            f"Expected an {type(model).__name__}Preprocessor with its tokenizer"
+        )
+    sequence_length = model.preprocessor.sequence_length
+    if sequence_length > backbone.max_sequence_length:
+        raise UsageError(
+            f"the preprocessor gives {sequence_length} tokens, the backbone has "
+            f"positions for {backbone.max_sequence_length}"
+        )
+    classifies = kind == "text_classifier"
+    two_segments = pairs or kind == "span_predictor"
+    if pairs and not classifies:
+        raise UsageError("--pairs: only classifiers take pairs of texts")
+    if scores_only and not classifies:
+        raise UsageError("--scores-only: only classifiers give scores alone")
+    if two_segments and backbone.num_segments < 2:
+        raise UsageError(
+            "two texts need num_segments of at least 2. "
+            f"Received: num_segments={backbone.num_segments}"
+        )
+    activation = _check_outputs(model) if classifies else "linear"
+    regression = classifies and model.regression
+    spans = kind == "span_predictor"
+    return Task(
+        labels=_labels(model) if classifies and not regression else (),
+        regression=regression,
+        logits=classifies and not regression and activation == "linear",
+        pairs=pairs,
+        sequence_length=sequence_length,
+        max_sequence_length=backbone.max_sequence_length,
+        vocabulary_size=backbone.vocabulary_size,
+        num_segments=backbone.num_segments,
+        pad_token_id=model.preprocessor.tokenizer.pad_token_id,
+        # Attention ignores padding by its own mask, feed-forward never sees any.
+        fixed_length=not backbone.mask_convolution
+        and bool(set(backbone.architecture) - {"s", "f"}),
+        kind=kind,
+        hidden_dim=backbone.hidden_dim,
+        beam_size=model.beam_size if spans else 0,
+        stride=model.preprocessor.stride if spans else 0,
+        max_question_length=model.preprocessor.max_question_length if spans else 0,
+        truncated=truncated,
+        scores_only=scores_only,
+    )
+
+
+def _check_outputs(classifier: Any) -> str:
+    """Returns the name of a classifier's activation."""
     import keras
 
-    backbone = classifier.backbone
-    if classifier.preprocessor is None:
-        raise UsageError(
-            "the classifier has no preprocessor, so that raw text cannot be exported. "
-            "Expected an LVBertTextClassifierPreprocessor with its tokenizer"
-        )
-    activation = keras.activations.serialize(classifier.activation)
+    activation = str(keras.activations.serialize(classifier.activation))
     if not classifier.regression:
         if classifier.num_classes < 2:
             raise UsageError(
@@ -80,31 +156,7 @@ def describe_task(classifier: Any, pairs: bool) -> Task:
                 "the exported scores are probabilities: expected an output activation "
                 f"of None, {' or '.join(_PROBABILITIES)}. Received: {activation}"
             )
-    sequence_length = classifier.preprocessor.sequence_length
-    if sequence_length > backbone.max_sequence_length:
-        raise UsageError(
-            f"the preprocessor gives {sequence_length} tokens, the backbone has "
-            f"positions for {backbone.max_sequence_length}"
-        )
-    if pairs and backbone.num_segments < 2:
-        raise UsageError(
-            "a pair task needs num_segments of at least 2. "
-            f"Received: num_segments={backbone.num_segments}"
-        )
-    return Task(
-        labels=() if classifier.regression else _labels(classifier),
-        regression=classifier.regression,
-        logits=not classifier.regression and activation == "linear",
-        pairs=pairs,
-        sequence_length=sequence_length,
-        max_sequence_length=backbone.max_sequence_length,
-        vocabulary_size=backbone.vocabulary_size,
-        num_segments=backbone.num_segments,
-        pad_token_id=classifier.preprocessor.tokenizer.pad_token_id,
-        # Attention ignores padding by its own mask, feed-forward never sees any.
-        fixed_length=not backbone.mask_convolution
-        and bool(set(backbone.architecture) - {"s", "f"}),
-    )
+    return activation
 
 
 def _labels(classifier: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from export.parity import Case, keras_scores
+from export.parity import Case, token_case
 from export.task import Task
 
 EVERY_ID = "every id"
@@ -16,7 +16,7 @@ _NEAR = 8
 _ROWS = 256
 
 
-def vocabulary_cases(classifier: Any, task: Task) -> Iterator[Case]:
+def vocabulary_cases(model: Any, task: Task) -> Iterator[Case]:
     """Yields cases named `EVERY_ID` that together hold every id once.
 
     Rows are short, so that each id bears on the scores, which are read off the first
@@ -25,10 +25,10 @@ def vocabulary_cases(classifier: Any, task: Task) -> Iterator[Case]:
     anyway, attention gets rows of that length.
 
     Args:
-        classifier: the model.
+        model: the model.
         task: what it does.
     """
-    width = min(_width(classifier.backbone, task), task.longest_input)
+    width = min(_width(model.backbone, task), task.longest_input)
     rows = -(-task.vocabulary_size // width)
     # The last row starts again with the first ids.
     ids = np.resize(np.arange(task.vocabulary_size, dtype="int32"), (rows, width))
@@ -39,7 +39,7 @@ def vocabulary_cases(classifier: Any, task: Task) -> Iterator[Case]:
             "segment_ids": np.zeros_like(chosen),
             "padding_mask": np.ones_like(chosen),
         }
-        yield Case(EVERY_ID, batch, keras_scores(classifier, task, batch))
+        yield token_case(EVERY_ID, model, task, batch)
 
 
 def _width(backbone: Any, task: Task) -> int:

@@ -68,7 +68,9 @@ def register_architecture(name: str, spec: str) -> None:
         raise ValueError(f"`name` cannot name an architecture. Received: name={name!r}")
     letters_of_spec = str(Architecture.parse(spec))
     if _NAMED.get(name, letters_of_spec) != letters_of_spec:
-        raise ValueError(f"Architecture name {name!r} is already taken.")
+        raise ValueError(
+            f"Architecture name {name!r} is already taken. Received: name={name!r}"
+        )
     _NAMED[name] = letters_of_spec
 
 

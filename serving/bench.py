@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from common.command_line import CommandError, UsageError
+from serving.latency_figure import PERCENTILES, draw, percentile
 from serving.predict import add_target_arguments
 
 # A request: returns nothing, or raises where it was not answered as it should be.
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--texts", type=Path, metavar="FILE", help="texts to send, one a line"
     )
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE", help="draw the latencies (PNG, SVG, PDF)"
+    )
 
 
 @dataclass
@@ -77,6 +81,8 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
                 f"--{flag}: expected at least {least}. "
                 f"Received: {getattr(arguments, flag)}"
             )
+    if arguments.figure and not arguments.figure.parent.is_dir():
+        raise UsageError(f"--figure: {arguments.figure}: expected a folder that exists")
     texts = _texts(arguments.texts)
     body, connect = _protocol(arguments)
     count = max(len(texts), 1)
@@ -93,12 +99,15 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             f"{arguments.url}: no request was answered; {errors} failed, the first "
             f"with: {first_error or 'no answer in time'}"
         )
+    if arguments.figure:
+        title = f"{arguments.model}, {arguments.concurrency} at a time"
+        draw(latencies, errors, title, arguments.figure)
     rate = len(latencies) / seconds
     return {
         "requests_per_second": round(rate, 2),
         "texts_per_second": round(rate * arguments.batch, 2),
         "latency_ms": {
-            **{f"p{p}": round(_percentile(latencies, p), 3) for p in (50, 90, 95, 99)},
+            **{f"p{p}": round(percentile(latencies, p), 3) for p in PERCENTILES},
             "mean": round(sum(latencies) / len(latencies), 3),
             "max": round(latencies[-1], 3),
         },
@@ -109,11 +118,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         "concurrency": arguments.concurrency,
         "batch": arguments.batch,
     }
-
-
-def _percentile(ascending: list[float], percent: int) -> float:
-    """Returns the smallest value that `percent` percent do not exceed."""
-    return ascending[max(0, -(-len(ascending) * percent // 100) - 1)]
 
 
 def _texts(path: Path | None) -> list[str]:
@@ -243,14 +247,19 @@ def _grpc(
     import grpc
     import numpy as np
 
-    from serving.grpc_client import CHANNEL_OPTIONS, PREDICT_METHOD, GrpcClient
+    from serving.client.grpc_messages import (
+        CHANNEL_OPTIONS,
+        PREDICT_METHOD,
+        predict_call,
+    )
+    from serving.client.options import ClientOptions
 
     def body(texts: list[str]) -> bytes:
         array = np.empty(len(texts), dtype=object)
         array[:] = [text.encode() for text in texts]
-        client = GrpcClient(target, arguments.model, signature=arguments.signature)
-        serialized: bytes = client.request({"text": array}).SerializeToString()
-        client.close()
+        options = ClientOptions(arguments.model, signature=arguments.signature)
+        request = predict_call(options, {"text": array}).request
+        serialized: bytes = request.SerializeToString()
         return serialized
 
     def connect() -> tuple[Send, Callable[[], None]]:

@@ -1,5 +1,19 @@
-"""The predictor of `lvbert_runtime`, by the name it has within a checkout."""
+"""The predictors of `lvbert_runtime`, by the names they have within a checkout."""
 
-from serving.lvbert_runtime import ArtefactError, InputError, OnnxClassifier
+from serving.lvbert_runtime import (
+    ArtefactError,
+    InputError,
+    OnnxClassifier,
+    OnnxEncoder,
+    OnnxMaskedLM,
+    OnnxSpanPredictor,
+)
 
-__all__ = ["ArtefactError", "InputError", "OnnxClassifier"]
+__all__ = [
+    "ArtefactError",
+    "InputError",
+    "OnnxClassifier",
+    "OnnxEncoder",
+    "OnnxMaskedLM",
+    "OnnxSpanPredictor",
+]

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from common.command_line import UsageError
+from serving.serve_arguments import add_arguments, check_arguments
 from serving.server.batching_config import (
     DEFAULT_METRICS_PATH,
     read_batching_config,
@@ -25,119 +26,13 @@ from serving.server.model_config import (
     parse_model_argument,
     read_models_config,
 )
+from serving.server.tls import Tls, is_loopback
 from serving.server.versions import check_startable
 
 if TYPE_CHECKING:
     from serving.server.embedded import EmbeddedServer
 
-
-# Flag, default, meaning. A refused request names the flag.
-_LIMITS = (
-    ("max_request_mb", 8, "largest REST body or gRPC message, in MiB"),
-    ("max_bodies_mb", 32, "all REST bodies held at a time, in MiB"),
-    ("max_rows", 1024, "texts, examples or rows in a request"),
-    ("max_tokens", 65536, "rows times tokens of the longest, in a request"),
-    ("max_tokens_computing", 65536, "the same, of all computed at a time"),
-    ("max_text_kb", 8192, "bytes of all texts in a request, in KiB"),
-    ("max_pending", 256, "requests that wait or run, for REST and gRPC each"),
-    ("read_timeout_ms", 10000, "a REST request must arrive within so long"),
-)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of ``serve``."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--model",
-        action="append",
-        metavar="NAME=BASE",
-        help="a model and the folder of its numbered versions; may be repeated",
-    )
-    what.add_argument(
-        "--config", type=Path, metavar="FILE", help="a models.config of TF Serving"
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument(
-        "--rest-port", type=int, default=8501, help="REST port (0: any; default 8501)"
-    )
-    parser.add_argument(
-        "--grpc-port", type=int, default=8500, help="gRPC port (0: any; default 8500)"
-    )
-    parser.add_argument(
-        "--batching",
-        type=Path,
-        metavar="FILE",
-        help="a batching.config of TF Serving: compute concurrent requests together",
-    )
-    parser.add_argument(
-        "--monitoring",
-        type=Path,
-        metavar="FILE",
-        help=f"a monitoring.config (default: metrics at {DEFAULT_METRICS_PATH})",
-    )
-    parser.add_argument(
-        "--poll-seconds",
-        type=float,
-        default=1.0,
-        help="time between two looks for new versions, in seconds (default 1)",
-    )
-    parser.add_argument(
-        "--poll-config",
-        action="store_true",
-        help="also follow changes of the --config file",
-    )
-    parser.add_argument(
-        "--rest-timeout-ms",
-        type=int,
-        default=30000,
-        help="a REST request may take so long (default 30000)",
-    )
-    _add_limits(parser)
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=0,
-        help="requests computed at a time, for REST and gRPC each (default: by cores)",
-    )
-    parser.add_argument(
-        "--tensorflow-inter-op-parallelism",
-        type=int,
-        default=0,
-        help="operations run at a time (default: by cores)",
-    )
-    parser.add_argument(
-        "--tensorflow-intra-op-parallelism",
-        type=int,
-        default=0,
-        help="threads for one operation (default: by cores)",
-    )
-    parser.add_argument(
-        "--allow-reload-config",
-        action="store_true",
-        help="let gRPC callers replace the configuration, so run any graph",
-    )
-    parser.add_argument(
-        "--stop-on-stdin-eof",
-        action="store_true",
-        help="also stop when standard input ends, so when a parent that holds it dies",
-    )
-    parser.add_argument(
-        "--grace-seconds",
-        type=float,
-        default=10.0,
-        help="how long running requests may take when stopping (default 10)",
-    )
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    for name, default, text in _LIMITS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=int,
-            default=default,
-            metavar="N",
-            help=f"{text} (default {default})",
-        )
+__all__ = ["add_arguments", "main"]
 
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -153,7 +48,8 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     stop = _StopSignal()
     if arguments.stop_on_stdin_eof:
         stop.watch_standard_input()
-    _check(arguments)
+    check_arguments(arguments)
+    tls = _tls(arguments)
     # All that can be wrong without TensorFlow is found before it is imported.
     batching = read_batching_config(arguments.batching) if arguments.batching else None
     metrics_path: str | None = DEFAULT_METRICS_PATH
@@ -166,6 +62,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     for model in models:
         check_startable(model)
     _set_up_logging(arguments.debug)
+    warn_of_exposure(arguments)
     if arguments.config:
         models = read_models_config(arguments.config)
 
@@ -190,12 +87,17 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
                 max_tokens_computing=arguments.max_tokens_computing,
                 max_text_bytes=arguments.max_text_kb * 2**10,
                 max_pending=arguments.max_pending,
+                max_connections=arguments.max_connections,
                 read_timeout_s=arguments.read_timeout_ms / 1000,
             ),
             threads=arguments.threads,
             inter_op_threads=arguments.tensorflow_inter_op_parallelism,
             intra_op_threads=arguments.tensorflow_intra_op_parallelism,
             allow_reload_config=arguments.allow_reload_config,
+            tls=tls,
+            access_log=arguments.access_log,
+            access_log_text=arguments.access_log_text,
+            demo=arguments.demo,
         ),
         _follow(arguments.config) if arguments.poll_config else (lambda: None),
     )
@@ -244,35 +146,23 @@ class _StopSignal:
         self._event.set()
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    for flag in ("rest_port", "grpc_port"):
-        port = getattr(arguments, flag)
-        if not 0 <= port <= 65535:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected a port from 0 to 65535. "
-                f"Received: {port}"
-            )
-    if arguments.rest_port and arguments.rest_port == arguments.grpc_port:
-        raise UsageError(
-            "--rest-port and --grpc-port: expected two ports. "
-            f"Received: {arguments.rest_port} for both"
+def warn_of_exposure(arguments: argparse.Namespace) -> None:
+    """Warns where others than this machine are answered in the clear."""
+    if arguments.tls_certificate is None and not is_loopback(arguments.host):
+        logging.warning(
+            "--host %s: listening beyond loopback without TLS (--tls-certificate, "
+            "--tls-key): whoever sits between can read and change texts and answers. "
+            "Nor is anybody asked who they are, unless by --tls-client-ca or a proxy",
+            arguments.host,
         )
-    for flag, least in (
-        ("poll_seconds", 0.05),
-        ("rest_timeout_ms", 1),
-        *((name, 1) for name, _, _ in _LIMITS),
-        ("threads", 0),
-        ("tensorflow_inter_op_parallelism", 0),
-        ("tensorflow_intra_op_parallelism", 0),
-        ("grace_seconds", 0),
-    ):
-        if not getattr(arguments, flag) >= least:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected at least {least}. "
-                f"Received: {getattr(arguments, flag)}"
-            )
-    if arguments.poll_config and not arguments.config:
-        raise UsageError("--poll-config: only with --config")
+
+
+def _tls(arguments: argparse.Namespace) -> Tls | None:
+    if arguments.tls_certificate is None:
+        return None
+    tls = Tls(arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca)
+    tls.check()
+    return tls
 
 
 def _set_up_logging(debug: bool) -> None:

@@ -43,6 +43,9 @@ COMMANDS = {
     "finetune": Command(
         "training.commands.finetune", "fine-tune a pretrained model on a task"
     ),
+    "glue-score": Command(
+        "training.commands.glue_score", "average the tasks of GLUE as the paper does"
+    ),
     "predict": Command(
         "training.commands.predict", "label a file of texts with a fine-tuned model"
     ),

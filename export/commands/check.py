@@ -32,18 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns what was measured; ``passed`` says whether it is good enough."""
     kind, path = find_artefact(Path(arguments.artefact))
-    from export.model_directory import load_classifier
+    from export.model_directory import load_model
 
-    classifier = load_classifier(arguments.model)
+    model = load_model(arguments.model)
     options = {} if arguments.tolerance is None else {"tolerance": arguments.tolerance}
     if kind == "onnx":
         from export.onnx_graph import check_onnx
 
-        comparison = check_onnx(path, classifier, **options)
+        comparison = check_onnx(path, model, **options)
     else:
         from export.saved_model import check_saved_model
 
-        comparison = check_saved_model(path, classifier, **options)
+        comparison = check_saved_model(path, model, **options)
     errors: list[object] = list(comparison.other_model or [])
     if comparison.mismatch is not None:
         errors.append(comparison.mismatch)

@@ -19,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", required=True, metavar="DIR", help="the new directory"
     )
     parser.add_argument(
-        "--opset", type=int, default=18, help="ONNX operator set (default 18)"
+        "--opset",
+        type=int,
+        help="ONNX operator set (default 20, the first with a GELU; 18 for models with "
+        "layers of your own)",
     )
     add_pairs_option(parser)
     parser.add_argument(
@@ -44,14 +47,14 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
             "without it: lvbert-runtime (serving/onnx_runtime.py) turns raw "
             "text into scores"
         )
-    from export.model_directory import load_classifier, read_provenance
+    from export.model_directory import load_model, read_provenance
 
-    classifier = load_classifier(arguments.model)
+    model = load_model(arguments.model)
     from export.onnx_graph import export_onnx
 
     options = {} if arguments.tolerance is None else {"tolerance": arguments.tolerance}
     return export_onnx(
-        classifier,
+        model,
         arguments.output,
         arguments.opset,
         pairs=pairs(arguments),

@@ -11,7 +11,8 @@ def add_model_option(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         metavar="DIR",
-        help="directory of the fine-tuned classifier (save_to_preset)",
+        help="directory of the model (save_to_preset): a classifier, backbone, "
+        "masked LM or span predictor",
     )
 
 

@@ -76,7 +76,8 @@ def make_layer(letter: str, options: LayerOptions, **kwargs: Any) -> keras.layer
     """
     if letter not in _FACTORIES:
         raise ValueError(
-            f"No layer is registered for {letter!r}. Known letters: {letters()}"
+            f"No layer is registered for {letter!r}. Known letters: {letters()}. "
+            f"Received: letter={letter!r}"
         )
     return _FACTORIES[letter](options, **kwargs)
 

@@ -8,9 +8,9 @@ from keras import ops
 from lvbert_tf.layers.feed_forward import gelu
 from lvbert_tf.layers.precision import at_least_float32
 
-_NO_CANDIDATE = 1000.0
+NO_CANDIDATE = 1000.0
 """What the official code takes from the logits of tokens that can't be in an answer."""
-_NO_BEAM = -1e4
+NO_BEAM = -1e4
 """Score of a beam that there is no token for, in texts shorter than the beam."""
 
 
@@ -102,7 +102,7 @@ class SpanHead(keras.layers.Layer):
         context = ops.cast(segment_ids, dtype) * ops.cast(padding_mask, dtype)
         # The first token, of segment 0, stands for "no answer".
         first = ops.cast(ops.arange(ops.shape(context)[1]) == 0, dtype)
-        excluded = _NO_CANDIDATE * (1.0 - ops.maximum(context, first))  # (B, T)
+        excluded = NO_CANDIDATE * (1.0 - ops.maximum(context, first))  # (B, T)
         start_logits = start_logits - excluded
         outputs = {
             "start_logits": start_logits,
@@ -125,10 +125,10 @@ class SpanHead(keras.layers.Layer):
         """Returns the K best starts, int32 (B, K), and their log-probabilities."""
         log_probs = ops.log_softmax(start_logits, axis=-1)
         beams = ops.pad(
-            log_probs, ((0, 0), (0, self.beam_size)), constant_values=_NO_BEAM
+            log_probs, ((0, 0), (0, self.beam_size)), constant_values=NO_BEAM
         )
         values, index = ops.top_k(beams, self.beam_size)
-        index = ops.where(values > _NO_BEAM, ops.cast(index, "int32"), 0)
+        index = ops.where(values > NO_BEAM, ops.cast(index, "int32"), 0)
         return index, values
 
     def _end_logits(

@@ -17,6 +17,28 @@ from lvbert_tf.models.token_offsets import TokensWithOffsets
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 
 
+class WindowTensors(NamedTuple):
+    """What `Windows` holds, as tensors of a graph, for the windows W of B contexts.
+
+    Attributes:
+        inputs: the backbone's inputs, int32 (W, T).
+        example: int32 (W,), the question a window belongs to.
+        character_start: int32 (W, T), the character of the context where a token
+            starts; -1 for tokens that are not of the context.
+        character_end: int32 (W, T), the character behind it.
+        has_most_context: bool (W, T), whether no other window shows more of what
+            surrounds the token.
+        question_tokens_cut: int32 (B,), tokens that each question lost.
+    """
+
+    inputs: dict[str, tf.Tensor]
+    example: tf.Tensor
+    character_start: tf.Tensor
+    character_end: tf.Tensor
+    has_most_context: tf.Tensor
+    question_tokens_cut: tf.Tensor
+
+
 class _Layout(NamedTuple):
     """Which tokens of which context each window W shows."""
 
@@ -26,7 +48,7 @@ class _Layout(NamedTuple):
     length: tf.Tensor  # int32 (W,)
     offset: tf.Tensor  # int32 (W,), where the context starts in the window
     context: TokensWithOffsets
-    question_tokens_cut: tf.Tensor  # int32 ()
+    question_tokens_cut: tf.Tensor  # int32 (B,)
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
@@ -125,29 +147,39 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
                 dict.fromkeys(names, empty), empty[:, 0], empty, empty, empty > 0, 0
             )
         with tf.device("cpu"):
-            layout = self._layout(
+            tensors = self.window_tensors(
                 tf.constant(list(questions)), tf.constant(list(contexts))
             )
-            token = self._token_of_column(layout)  # (W, T), -1 outside
-            flat = (
-                tf.maximum(token, 0)
-                + tf.gather(
-                    tf.cast(layout.context.ids.row_starts(), tf.int32), layout.example
-                )[:, tf.newaxis]
-            )
+        return Windows(
+            {name: value.numpy() for name, value in tensors.inputs.items()},
+            tensors.example.numpy(),
+            tensors.character_start.numpy(),
+            tensors.character_end.numpy(),
+            tensors.has_most_context.numpy(),
+            int(tensors.question_tokens_cut.numpy().sum()),
+        )
 
-            def at(places: tf.RaggedTensor) -> Any:
-                values = tf.concat([places.flat_values, [0]], axis=0)
-                return tf.where(token >= 0, tf.gather(values, flat), -1).numpy()
+    def window_tensors(self, question: tf.Tensor, context: tf.Tensor) -> WindowTensors:
+        """Returns the windows of strings (B,), in operations that a graph can hold."""
+        layout = self._layout(question, context)
+        token = self._token_of_column(layout)  # (W, T), -1 outside
+        row_start = tf.cast(layout.context.ids.row_starts(), tf.int32)
+        flat = (
+            tf.maximum(token, 0) + tf.gather(row_start, layout.example)[:, tf.newaxis]
+        )
 
-            return Windows(
-                {name: value.numpy() for name, value in layout.inputs.items()},
-                layout.example.numpy(),
-                at(layout.context.starts),
-                at(layout.context.ends),
-                self._has_most_context(layout, token).numpy(),
-                int(layout.question_tokens_cut),
-            )
+        def at(places: tf.RaggedTensor) -> tf.Tensor:
+            values = tf.concat([places.flat_values, [0]], axis=0)
+            return tf.where(token >= 0, tf.gather(values, flat), -1)
+
+        return WindowTensors(
+            layout.inputs,
+            layout.example,
+            at(layout.context.starts),
+            at(layout.context.ends),
+            self._has_most_context(layout, token),
+            layout.question_tokens_cut,
+        )
 
     def _layout(self, question: tf.Tensor, context: tf.Tensor) -> _Layout:
         tokens = self.tokenizer.tokenize_with_offsets(context)
@@ -187,7 +219,7 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
             length,
             tf.gather(asked_length, example) + 2,
             tokens,
-            tf.size(asked.flat_values) - tf.size(kept.flat_values),
+            tf.cast(asked.row_lengths(), tf.int32) - asked_length,
         )
 
     def _token_of_column(self, layout: _Layout) -> tf.Tensor:

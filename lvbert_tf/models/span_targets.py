@@ -48,11 +48,11 @@ def answer_targets(context: tf.Tensor, y: Any) -> dict[str, Any]:
     ):
         if start < 0 and not answer:
             continue
-        found = text[start : start + len(answer)] if start >= 0 else None
-        if not answer or found != answer:
+        there = text[start : start + len(answer)] if start >= 0 else None
+        if not answer or there != answer:
             raise ValueError(
                 "`answer_text` must stand in `context` at `answer_start` (-1 and '' "
                 f"for no answer). Received in row {row}: answer_start={start}, "
-                f"answer_text={answer!r:.60}, where the context holds {found!r:.60}"
+                f"answer_text={answer!r:.60}, where the context holds {there!r:.60}"
             )
     return {"answer_start": starts.astype("int32"), "answer_text": texts}

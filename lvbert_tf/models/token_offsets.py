@@ -64,10 +64,19 @@ def tokenize_with_offsets(
         at = tf.cast(byte.flat_values, tf.int32) + bytes_of_rows
         return tf.searchsorted(bytes_before, at, side="right") - 1
 
+    def behind(byte: tf.RaggedTensor) -> tf.Tensor:
+        """The same, but the next one where the byte stands inside a character.
+
+        A Hangul syllable becomes several letters, which may be different tokens.
+        """
+        found = character(byte)
+        at = tf.cast(byte.flat_values, tf.int32) + bytes_of_rows
+        return found + tf.cast(tf.gather(bytes_before, found) < at, tf.int32)
+
     start = character(first)
     # Characters that became nothing, like combining accents, belong to what they
     # follow, but not those of the next text.
-    end = tf.minimum(character(last), tf.gather(row_start, row + 1))
+    end = tf.minimum(behind(last), tf.gather(row_start, row + 1))
 
     begins_word = ~tf.gather(continues_word, ids.flat_values)
     word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1

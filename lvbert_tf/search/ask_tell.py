@@ -227,7 +227,10 @@ class Search(ABC):
             )
         for candidate, value in fitness.items():
             if math.isnan(value):
-                raise ValueError(f"The fitness of {candidate!r} is not a number.")
+                raise ValueError(
+                    "Every fitness must be a number. "
+                    f"Received: {candidate!r}: {value!r}"
+                )
         costs = dict.fromkeys(fitness, 0.0) if costs is None else costs
         if set(costs) != set(fitness) or any(map(math.isnan, costs.values())):
             raise ValueError(

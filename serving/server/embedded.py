@@ -9,8 +9,10 @@ from types import TracebackType
 from typing import Self
 
 from common.command_line import CommandError, UsageError
+from serving.server.access_log import AccessLog
 from serving.server.batching import BatchScheduler
 from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
+from serving.server.demo import Demo
 from serving.server.grpc_front import GrpcFront
 from serving.server.http_front import HttpFront
 from serving.server.inference import Inference
@@ -22,6 +24,7 @@ from serving.server.repository import ModelRepository
 from serving.server.rest import RestApi
 from serving.server.servable import Servable
 from serving.server.status import ServingError
+from serving.server.tls import Tls
 from serving.server.versions import check_startable
 from serving.server.warm_up import warm_up
 
@@ -46,6 +49,11 @@ class ServerOptions:
         inter_op_threads: TensorFlow operations run at a time; 0: one for each core.
         intra_op_threads: threads for one operation; 0: one for each core.
         allow_reload_config: whether gRPC callers may replace the configuration.
+        tls: certificate and key, for REST and gRPC; None: in the clear.
+        access_log: file that takes a line of JSON for each request; ``-``: standard
+            error; None: nothing.
+        demo: whether a page to try the models is at ``/``.
+        access_log_text: whether those lines hold what users wrote.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +68,10 @@ class ServerOptions:
     inter_op_threads: int = 0
     intra_op_threads: int = 0
     allow_reload_config: bool = False
+    tls: Tls | None = None
+    access_log: str | None = None
+    access_log_text: bool = False
+    demo: bool = False
 
     def request_threads(self) -> int:
         """Returns the number of threads that compute requests."""
@@ -104,29 +116,36 @@ class EmbeddedServer:
         self._scheduler = scheduler
         inference = Inference(self.repository, scheduler, limits)
         threads = options.request_threads()
+        self._access_log = _open_access_log(options)
         self._http = HttpFront(
             RestApi(
                 inference,
                 self.metrics,
                 options.metrics_path,
                 limits.max_request_bytes,
+                Demo(inference) if options.demo else None,
             ),
             threads,
             limits,
             options.rest_timeout_s,
+            options.tls,
+            self._access_log,
         )
         self._grpc = GrpcFront(
             inference,
             self.metrics,
             threads,
             self._reconfigure if options.allow_reload_config else None,
+            options.tls,
+            self._access_log,
         )
         self._rest_port = self._grpc_port = 0
 
     @property
     def rest_url(self) -> str:
-        """Where the REST API is, as ``http://host:port``."""
-        return f"http://{_address(self._options.host, self._rest_port)}"
+        """Where the REST API is, as ``http://host:port`` or ``https://...``."""
+        scheme = "http" if self._options.tls is None else "https"
+        return f"{scheme}://{_address(self._options.host, self._rest_port)}"
 
     @property
     def grpc_address(self) -> str:
@@ -172,6 +191,8 @@ class EmbeddedServer:
         if self._scheduler is not None:
             self._scheduler.close()
         self.repository.close(grace_s)
+        if self._access_log is not None:
+            self._access_log.close()
 
     def __enter__(self) -> Self:
         """Starts the server."""
@@ -217,6 +238,18 @@ class EmbeddedServer:
         for model in models:
             check_startable(model)
         self.repository.reconfigure(models)
+
+
+def _open_access_log(options: ServerOptions) -> AccessLog | None:
+    if options.access_log is None:
+        return None
+    try:
+        return AccessLog(options.access_log, options.access_log_text)
+    except OSError as error:
+        raise UsageError(
+            f"--access-log: {options.access_log}: expected a file that can be "
+            f"written: {error.strerror}"
+        ) from None
 
 
 def bind(host: str, port: int, flag: str) -> socket.socket:

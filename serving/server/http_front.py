@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -16,12 +17,15 @@ from typing import Any
 
 import uvicorn
 
+from serving.server.access_log import AccessLog
 from serving.server.http_body import Body as _Body
 from serving.server.http_body import InFlight, header
+from serving.server.http_connection import timed_connection
 from serving.server.json_responses import error_response
 from serving.server.limits import Limits
 from serving.server.rest import JSON_TYPE, Response, RestApi
 from serving.server.status import Code, ServingError
+from serving.server.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +46,8 @@ class HttpFront:
         limits: bodies, requests in the server at a time (more are UNAVAILABLE at
             once), and how long a request may take to arrive.
         timeout_s: after so many seconds a request is answered DEADLINE_EXCEEDED.
+        tls: certificate and key; None: plain HTTP.
+        access_log: takes a line for each request.
     """
 
     def __init__(
@@ -50,7 +56,11 @@ class HttpFront:
         threads: int,
         limits: Limits,
         timeout_s: float,
+        tls: Tls | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
+        self._tls = tls
+        self._access_log = access_log
         self._api = api
         self._pool = concurrent.futures.ThreadPoolExecutor(threads, "rest")
         self._pending = 0
@@ -70,7 +80,9 @@ class HttpFront:
         """
         config = uvicorn.Config(
             self._app,
-            http="h11",
+            http=timed_connection(
+                self._limits.read_timeout_s, self._limits.max_connections
+            ),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -81,6 +93,7 @@ class HttpFront:
             # Long enough that a client's next request after a pause does not meet a
             # connection that is just being closed.
             timeout_keep_alive=75,
+            **_tls_options(self._tls),
         )
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -109,11 +122,21 @@ class HttpFront:
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        started = time.perf_counter()
         body = _Body(self._limits, self._bodies)
         try:
             response = await self._respond(scope, receive, body)
         finally:
             self._bodies.size -= body.size
+        try:
+            await self._send(response, body, receive, send)
+        finally:
+            if self._access_log is not None:
+                self._log(self._access_log, scope, body, response, started)
+
+    async def _send(
+        self, response: Response, body: _Body, receive: Receive, send: Send
+    ) -> None:
         headers = [
             (b"content-type", response.content_type.encode()),
             (b"content-length", str(len(response.body)).encode()),
@@ -131,6 +154,30 @@ class HttpFront:
             await body.discard(receive)
             more = {"type": "http.response.body", "body": b""}
         await send({**more, "more_body": False})
+
+    def _log(
+        self,
+        log: AccessLog,
+        scope: Scope,
+        body: _Body,
+        response: Response,
+        started: float,
+    ) -> None:
+        text = ""
+        if log.with_text:
+            sent = b"".join(body.parts)[:2000].decode(errors="replace")
+            text = sent if response.status < 400 else f"{sent} -> {response.body!r}"
+        log.write(
+            protocol="REST",
+            client=scope["client"][0] if scope["client"] else None,
+            method=scope["method"],
+            path=scope["raw_path"].decode("latin-1"),
+            status=response.status,
+            bytes_in=body.size,
+            bytes_out=len(response.body),
+            milliseconds=(time.perf_counter() - started) * 1000,
+            text=text,
+        )
 
     async def _respond(self, scope: Scope, receive: Receive, body: _Body) -> Response:
         if self._pending >= self._limits.max_pending:
@@ -169,6 +216,19 @@ class HttpFront:
             return _failure(
                 Code.DEADLINE_EXCEEDED, f"Timed out after {self._timeout_s:g} s"
             )
+
+
+def _tls_options(tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    options: dict[str, Any] = {
+        "ssl_certfile": str(tls.certificate),
+        "ssl_keyfile": str(tls.key),
+    }
+    if tls.client_ca is not None:
+        options["ssl_ca_certs"] = str(tls.client_ca)
+        options["ssl_cert_reqs"] = ssl.CERT_REQUIRED
+    return options
 
 
 def _failure(code: Code, message: str) -> Response:

@@ -132,13 +132,13 @@ class Model:
             raise invalid_argument(
                 f"No signature was found with the name: {name or DEFAULT_SIGNATURE}"
             )
-        if len(signature.inputs) != 1:
-            raise invalid_argument("Expected one input Tensor.")
-        if "inputs" not in signature.inputs:
-            raise ServingError(
-                Code.FAILED_PRECONDITION,
-                f"No {kind} inputs found in SignatureDef: expected an input named "
-                "'inputs'. Received: " + ", ".join(signature.inputs),
+        # Exports of TensorFlow 2 all call themselves predict signatures, so the input
+        # alone tells that a signature is for Examples.
+        if list(signature.inputs) != ["inputs"]:
+            raise invalid_argument(
+                f"Expected a {kind} signature, with one input Tensor named 'inputs'. "
+                f"Received: {name or DEFAULT_SIGNATURE} with "
+                + (", ".join(signature.inputs) or "none")
             )
         return signature
 

@@ -37,7 +37,9 @@ class Limits:
             not fit waits.
         max_text_bytes: bytes of all strings of one request.
         max_pending: requests that may wait or run, for REST and gRPC each.
-        read_timeout_s: within so many seconds a request must have arrived.
+        max_connections: REST connections that may be open at a time.
+        read_timeout_s: within so many seconds the head of a REST request must have
+            arrived, and within as many more its body.
     """
 
     max_request_bytes: int = 8 * 2**20
@@ -47,6 +49,7 @@ class Limits:
     max_tokens_computing: int = 65_536
     max_text_bytes: int = 8 * 2**20
     max_pending: int = 256
+    max_connections: int = 1024
     read_timeout_s: float = 10.0
 
     def check_shape(self, name: str, shape: tuple[int, ...], what: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from serving.server import model_info
+from serving.server.demo import Demo
 from serving.server.inference import Inference, ModelSpec
 from serving.server.json_examples import serialized_examples
 from serving.server.json_parser import parse_object, show
@@ -65,6 +66,7 @@ class RestApi:
         metrics: counts requests.
         metrics_path: where the metrics are served, or None.
         max_body_bytes: the most that a compressed body may grow to.
+        demo: a page to try the models; None: there is none.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class RestApi:
         metrics: Metrics,
         metrics_path: str | None,
         max_body_bytes: int,
+        demo: Demo | None = None,
     ) -> None:
+        self._demo = demo
         self._inference = inference
         self._metrics = metrics
         self._metrics_path = metrics_path
@@ -102,6 +106,13 @@ class RestApi:
             text = self._metrics.text().encode()
             return Response(200, "text/plain; version=0.0.4", text)
         if not _API.fullmatch(target):
+            if self._demo is not None:
+                try:
+                    answer = self._demo.answer(method, target, body)
+                except ServingError as error:
+                    return _failure(error)
+                if answer is not None:
+                    return Response(200, *answer)
             return Response(404, "text/html", _NOT_FOUND_PAGE)
         if method == "OPTIONS" and _ORIGIN.fullmatch(origin):
             return Response(200, "text/plain", b"")

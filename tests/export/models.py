@@ -52,6 +52,7 @@ def make_classifier(
     regression: bool = False,
     labels: tuple[str, ...] | None = LABELS,
     seed: int = 1,
+    architecture: str = "csf",
 ) -> Any:
     """Returns a classifier with weights far from their initial values.
 
@@ -64,7 +65,7 @@ def make_classifier(
     keras.utils.set_random_seed(seed)
     backbone = lvbert_tf.LVBertBackbone(
         len(VOCABULARY),
-        "csf",
+        architecture,
         embedding_dim=16,
         hidden_dim=32,
         intermediate_dim=64,
@@ -83,6 +84,35 @@ def make_classifier(
     )
     perturb(classifier, seed, 0.2)
     return classifier
+
+
+def make_model(kind: str, *, mask_convolution: bool = True, seed: int = 4) -> Any:
+    """Returns a backbone, masked LM or span predictor, its weights perturbed."""
+    import lvbert_tf
+
+    backbone = make_classifier(mask_convolution=mask_convolution, seed=seed).backbone
+    if kind == "backbone":
+        return backbone
+    tokenizer = lvbert_tf.LVBertTokenizer(VOCABULARY)
+    if kind == "masked_lm":
+        model: Any = lvbert_tf.LVBertMaskedLM(
+            backbone,
+            lvbert_tf.LVBertMaskedLMPreprocessor(tokenizer, SEQUENCE_LENGTH),
+        )
+    else:
+        model = lvbert_tf.LVBertSpanPredictor(
+            backbone,
+            lvbert_tf.LVBertSpanPredictorPreprocessor(
+                tokenizer, SEQUENCE_LENGTH, stride=8, max_question_length=10
+            ),
+            beam_size=5,
+            intermediate_dim=24,
+        )
+    perturb(model, seed, 0.2)
+    return model
+
+
+KINDS = ("backbone", "masked_lm", "span_predictor")
 
 
 def perturb(classifier: Any, seed: int, size: float) -> None:
@@ -109,16 +139,25 @@ class Artefacts:
         return path
 
     def model(self, name: str = "plain") -> Path:
-        """Returns the directory of a model: plain, official or pairs."""
+        """Returns the directory of a model: plain, official, pairs, or one of `KINDS`.
+
+        With "-official" behind it, a kind has convolutions that see the padding.
+        """
         options: dict[str, dict[str, Any]] = {
             "plain": {},
             # Convolutions that see the padding, as in converted checkpoints.
             "official": {"mask_convolution": False, "labels": None, "seed": 2},
             "pairs": {"regression": True, "seed": 3},
+            # Without feed-forward layers, for LiteRT.
+            "mixing": {"architecture": "csc"},
+            "official-mixing": {"architecture": "cs", "mask_convolution": False},
         }
 
         def make(path: Path) -> None:
-            make_classifier(**options[name]).save_to_preset(str(path))
+            if name in options:
+                make_classifier(**options[name]).save_to_preset(str(path))
+            else:
+                save_kind(name, path)
             provenance = {"stage": "finetune", "pairs": name == "pairs"}
             (path / "training.json").write_text(json.dumps(provenance))
 
@@ -154,6 +193,17 @@ class Artefacts:
         """Returns what the command that made an export printed."""
         result: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
         return result
+
+
+def save_kind(name: str, path: Path) -> None:
+    """Saves one of `KINDS`, with "-official" behind it or not."""
+    import lvbert_tf
+
+    kind = name.removesuffix("-official")
+    model = make_model(kind, mask_convolution=kind == name)
+    model.save_to_preset(str(path))
+    if kind == "backbone":
+        lvbert_tf.LVBertTokenizer(VOCABULARY).save_to_preset(str(path))
 
 
 def session_artefacts(factory: pytest.TempPathFactory) -> Artefacts:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.command_line import UsageError
-from export.model_directory import load_classifier, trained_on_pairs
+from export.model_directory import load_model, trained_on_pairs
 from export.task import describe_task
 from tests.export.models import Artefacts, make_classifier
 
@@ -18,12 +18,16 @@ def copy_of(model: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def test_a_backbone_is_refused_instead_of_getting_a_random_head(
-    tmp_path: Path,
-) -> None:
-    make_classifier().backbone.save_to_preset(str(tmp_path))
-    with pytest.raises(UsageError, match="LVBertBackbone"):
-        load_classifier(tmp_path)
+def test_a_backbone_gets_no_random_head(tmp_path: Path) -> None:
+    classifier = make_classifier()
+    classifier.backbone.save_to_preset(str(tmp_path))
+    with pytest.raises(UsageError, match="the backbone has no tokenizer beside it"):
+        load_model(tmp_path)
+    classifier.preprocessor.tokenizer.save_to_preset(str(tmp_path))
+    encoder = load_model(tmp_path)
+    assert describe_task(encoder, pairs=False).kind == "backbone"
+    # As long as the position table: nobody recorded what it was trained with.
+    assert encoder.preprocessor.sequence_length == 64
 
 
 def test_a_classifier_without_its_head_is_refused(
@@ -32,24 +36,24 @@ def test_a_classifier_without_its_head_is_refused(
     copy = copy_of(artefacts.model(), tmp_path)
     (copy / "task.weights.h5").unlink()
     with pytest.raises(UsageError, match=r"task\.weights\.h5 is missing"):
-        load_classifier(copy)
+        load_model(copy)
 
 
 def test_other_directories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
-        load_classifier(tmp_path / "absent")
+        load_model(tmp_path / "absent")
     with pytest.raises(UsageError, match="no model"):
-        load_classifier(tmp_path)
+        load_model(tmp_path)
     (tmp_path / "task.json").write_text("{")
     with pytest.raises(UsageError, match=r"task\.json: expected JSON"):
-        load_classifier(tmp_path)
+        load_model(tmp_path)
 
 
 def test_damaged_weights_are_refused(artefacts: Artefacts, tmp_path: Path) -> None:
     copy = copy_of(artefacts.model(), tmp_path)
     (copy / "task.weights.h5").write_bytes(b"not a weights file")
     with pytest.raises(UsageError, match="cannot be loaded"):
-        load_classifier(copy)
+        load_model(copy)
 
 
 def test_pairs_come_from_what_trained_the_model(artefacts: Artefacts) -> None:
@@ -68,7 +72,7 @@ def test_a_half_precision_classifier_is_exported_in_float32(tmp_path: Path) -> N
     config = json.loads((tmp_path / "task.json").read_text())["config"]
     dtype = config["backbone"]["config"]["dtype"]["config"]["name"]
     assert dtype == "mixed_bfloat16"
-    assert load_classifier(tmp_path).backbone.compute_dtype == "float32"
+    assert load_model(tmp_path).backbone.compute_dtype == "float32"
 
 
 @pytest.mark.parametrize(

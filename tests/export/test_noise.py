@@ -63,7 +63,7 @@ def test_every_id_bears_on_a_score(architecture: str, mask_convolution: bool) ->
     cases = list(vocabulary_cases(model, task))
     ids = np.concatenate([case.inputs["input_ids"].ravel() for case in cases])
     assert set(ids.tolist()) == set(range(len(VOCABULARY)))
-    before = np.concatenate([case.scores for case in cases])
+    before = np.concatenate([case.outputs["scores"] for case in cases])
     tolerance = measured_tolerance(model, task, cases, 1e-4)
     table = next(w for w in model.weights if w.shape[0] == len(VOCABULARY))
     kept = table.numpy()
@@ -72,7 +72,9 @@ def test_every_id_bears_on_a_score(architecture: str, mask_convolution: bool) ->
         changed = kept.copy()
         changed[token_id, 0] += 2.0
         table.assign(changed)
-        after = np.concatenate([c.scores for c in vocabulary_cases(model, task)])
+        after = np.concatenate(
+            [c.outputs["scores"] for c in vocabulary_cases(model, task)]
+        )
         assert np.abs(after - before).max() > tolerance, token_id
     table.assign(kept)
 

@@ -1,5 +1,7 @@
 """Comparisons with Keras: what they measure and when they fail."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,15 +20,19 @@ from export.task import Task, describe_task
 from tests.export.models import MAX_SEQUENCE_LENGTH, VOCABULARY
 
 SCORES = np.array([[0.25, 0.75], [0.5, 0.5]], "float32")
-CASE = Case("case", {}, SCORES)
+CASE = Case("case", {}, {"scores": SCORES})
+
+
+def scores(values: Any) -> dict[str, Any]:
+    return {"scores": values}
 
 
 def test_the_worst_difference_and_the_tolerance_are_named() -> None:
     comparison = Comparison(1e-3)
-    comparison.add(CASE, SCORES + np.float32(5e-4))
+    comparison.add(CASE, scores(SCORES + np.float32(5e-4)))
     comparison.verify()
-    comparison.add(Case("worse", {}, SCORES), SCORES + np.float32(0.02))
-    comparison.add(Case("worst", {}, SCORES), SCORES - np.float32(0.03))
+    comparison.add(Case("worse", {}, CASE.outputs), scores(SCORES + np.float32(0.02)))
+    comparison.add(Case("worst", {}, CASE.outputs), scores(SCORES - np.float32(0.03)))
     with pytest.raises(ScoreMismatchError, match=r"worst: .* 0\.03, tolerance 0\.001"):
         comparison.verify()
     assert comparison.max_abs_difference == pytest.approx(0.03, rel=1e-3)
@@ -34,26 +40,27 @@ def test_the_worst_difference_and_the_tolerance_are_named() -> None:
 
 def test_the_tolerance_grows_with_values_above_one() -> None:
     comparison = Comparison(1e-3)
-    large = Case("values", {}, np.array([[400.0]], "float32"))
-    comparison.add(large, large.scores + np.float32(0.3))
+    values = np.array([[400.0]], "float32")
+    large = Case("values", {}, {"scores": values})
+    comparison.add(large, scores(values + np.float32(0.3)))
     comparison.verify()
-    comparison.add(large, large.scores + np.float32(0.5))
+    comparison.add(large, scores(values + np.float32(0.5)))
     assert comparison.mismatch is not None
 
 
 def test_scores_of_another_shape_or_type() -> None:
     with pytest.raises(ShapeMismatchError, match=r"\(2, 2\)"):
-        Comparison(1.0).add(CASE, SCORES[:1])
+        Comparison(1.0).add(CASE, scores(SCORES[:1]))
     with pytest.raises(ShapeMismatchError, match="float64"):
-        Comparison(1.0).add(CASE, SCORES.astype("float64"))
+        Comparison(1.0).add(CASE, scores(SCORES.astype("float64")))
 
 
 def test_nan_is_no_small_difference() -> None:
     with pytest.raises(NotFiniteError, match="the artefact"):
-        Comparison(1.0).add(CASE, SCORES * np.float32("nan"))
-    broken = Case("case", {}, SCORES * np.float32("inf"))
+        Comparison(1.0).add(CASE, scores(SCORES * np.float32("nan")))
+    broken = Case("case", {}, scores(SCORES * np.float32("inf")))
     with pytest.raises(NotFiniteError, match="Keras"):
-        Comparison(1.0).add(broken, broken.scores)
+        Comparison(1.0).add(broken, broken.outputs)
 
 
 def test_labels_are_those_of_the_highest_scores() -> None:

@@ -9,9 +9,11 @@ import onnx
 import pytest
 
 from common.command_line import UsageError
-from export import quantization
+from export import quantization, quantized_parts
 from export.labelled_examples import read_examples
 from export.manifest import read_manifest
+from export.quantized_parts import Quantizer, cpu_flags, needs_reduced_range
+from export.timing import Timing
 from serving.onnx_runtime import OnnxClassifier
 from tests.export.models import LABELS, VOCABULARY, Artefacts, run
 
@@ -62,7 +64,7 @@ def test_smaller_and_nearly_the_same(
     output = tmp_path / "int8"
     result = run(
         *("quantize", "--onnx", artefacts.onnx(), "--output", output),
-        *("--eval", evaluation, "--max-drop", "1.0"),
+        *("--eval", evaluation, "--max-drop", "1.0", "--letters", "all"),
     )
     assert result.status == 0, result.errors
     assert result.output is not None
@@ -82,7 +84,7 @@ def test_smaller_and_nearly_the_same(
     }
     stored = read_manifest(output)["quantization"]
     assert stored["metric_after"] == result.output["metric_after"]
-    assert stored["cpu"] == quantization.cpu_flags()
+    assert stored["cpu"] == cpu_flags()
     again = run(
         *("quantize", "--onnx", output, "--output", tmp_path / "again"),
         *("--eval", evaluation),
@@ -101,8 +103,8 @@ def test_too_large_a_drop_leaves_nothing_behind(
 ) -> None:
     """The "quantised" graph is the float32 graph with every score in another place."""
 
-    def rotate(source: Path, target: Path, reduce_range: bool) -> None:
-        model = onnx.load(source)
+    def rotate(self: Quantizer, target: Path, nodes: object, tables: bool) -> None:
+        model = onnx.load(self.source)
         (last,) = [node for node in model.graph.node if "scores" in node.output]
         last.output[0] = "forward"
         order = onnx.helper.make_tensor("order", onnx.TensorProto.INT64, [3], [1, 2, 0])
@@ -112,7 +114,7 @@ def test_too_large_a_drop_leaves_nothing_behind(
         )
         onnx.save(model, target)
 
-    monkeypatch.setattr(quantization, "_quantize_weights", rotate)
+    monkeypatch.setattr(Quantizer, "write", rotate)
     result = run(
         *("quantize", "--onnx", artefacts.onnx(), "--output", tmp_path / "int8"),
         *("--eval", evaluation, "--max-drop", "1.0"),
@@ -143,6 +145,83 @@ def test_pairs_and_numbers(artefacts: Artefacts, tmp_path: Path) -> None:
     assert result.output["metric_after"] > 99.0
 
 
+def test_a_row_a_letter_and_only_the_letters_asked_for(
+    artefacts: Artefacts, evaluation: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "int8"
+    result = run(
+        *("quantize", "--onnx", artefacts.onnx(), "--output", output),
+        *("--eval", evaluation, "--letters", "sf", "--max-examples", "100"),
+    )
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    rows = {row["letter"]: row for row in result.output["letters"]}
+    assert set(rows) == {"c", "s", "f"}
+    for row in rows.values():
+        assert row["metric_before"] == 100.0
+        assert row["products"] > 0
+        assert row["latency_ms_before"] > 0
+        assert row["latency_ms_after"] > 0
+        assert 0 < row["max_abs_difference"] < 0.1
+    assert [rows[letter]["quantized"] for letter in "csf"] == [False, True, True]
+    names = [
+        node.name
+        for node in onnx.load(output / "model.onnx").graph.node
+        if node.op_type == "MatMulInteger"
+    ]
+    assert any("_s/" in name for name in names)
+    assert not any("_c/" in name for name in names)
+    assert "Layers c stay in float32" in (output / "model_card.md").read_text()
+
+
+def test_static_scales_come_from_the_users_texts(
+    artefacts: Artefacts, evaluation: Path, tmp_path: Path
+) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(random_texts(40)), encoding="utf-8")
+    result = run(
+        *("quantize", "--onnx", artefacts.onnx(), "--output", tmp_path / "int8"),
+        *("--eval", evaluation, "--max-examples", "200", "--letters", "all"),
+        *("--method", "static", "--calibrate", texts, "--max-drop", "2"),
+    )
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    assert result.output["method"] == "static"
+    assert result.output["calibration_examples"] == 40
+    assert result.output["label_agreement"] >= 0.97
+    graph = onnx.load(tmp_path / "int8" / "model.onnx").graph
+    kinds = {node.op_type for node in graph.node}
+    assert "QuantizeLinear" in kinds
+    assert "DynamicQuantizeLinear" not in kinds
+
+
+def test_letters_that_lose_time_stay_in_float(
+    artefacts: Artefacts,
+    evaluation: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By `auto`, with made-up times: of three letters the first is slower."""
+    ratios = iter([1.5, 0.9, 1.0, 0.8])
+
+    def timed(functions: dict[str, Any]) -> dict[str, Timing]:
+        return {
+            "before": Timing(1.0, (1.0,)),
+            "after": Timing(1.0, (next(ratios),)),
+        }
+
+    monkeypatch.setattr(quantization, "interleaved", timed)
+    result = run(
+        *("quantize", "--onnx", artefacts.onnx(), "--output", tmp_path / "int8"),
+        *("--eval", evaluation, "--max-examples", "50"),
+    )
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    kept = {row["letter"]: row["quantized"] for row in result.output["letters"]}
+    assert kept == {"c": False, "f": True, "s": True}
+    assert result.output["latency_ratio"] == 0.8
+
+
 @pytest.mark.parametrize(
     ("flags", "reduced"),
     [([], True), (["avx2", "avx512f"], True), (["avx2", "avx_vnni"], False)],
@@ -150,10 +229,10 @@ def test_pairs_and_numbers(artefacts: Artefacts, tmp_path: Path) -> None:
 def test_the_range_is_reduced_where_sums_would_saturate(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], reduced: bool
 ) -> None:
-    monkeypatch.setattr(quantization.platform, "machine", lambda: "x86_64")
-    assert quantization._needs_reduced_range(flags) is reduced
-    monkeypatch.setattr(quantization.platform, "machine", lambda: "aarch64")
-    assert quantization._needs_reduced_range(flags) is False
+    monkeypatch.setattr(quantized_parts.platform, "machine", lambda: "x86_64")
+    assert needs_reduced_range(flags) is reduced
+    monkeypatch.setattr(quantized_parts.platform, "machine", lambda: "aarch64")
+    assert needs_reduced_range(flags) is False
 
 
 @pytest.mark.parametrize(
@@ -201,6 +280,11 @@ def test_wrong_options(artefacts: Artefacts, evaluation: Path, tmp_path: Path) -
         (["--max-drop=-1"], "--max-drop"),
         (["--batch-size=0"], "--batch-size"),
         (["--max-examples=0"], "--max-examples"),
+        (["--letters=x"], "letters of cfs"),
+        (["--letters="], "letters of cfs"),
+        (["--sequence-length=65"], "at most 64"),
+        (["--calibrate=texts.txt"], "only --method static"),
+        (["--method=static", "--calibrate=absent.txt"], "absent.txt: cannot be read"),
     )
     for extra, message in options:
         result = run(

@@ -15,6 +15,7 @@ from export import inference_graph
 from export.saved_model import export_saved_model
 from export.saved_model_session import SavedModelSession
 from export.signatures import saved_model_signatures
+from export.task import describe_task
 from tests.export.models import (
     LABELS,
     MAX_SEQUENCE_LENGTH,
@@ -67,9 +68,13 @@ def test_the_result_has_what_the_contract_asks_for(artefacts: Artefacts) -> None
     assert 0 < result["max_abs_difference"] <= result["tolerance"] == 1e-5
 
 
-def test_names_and_types_of_the_signatures(session: SavedModelSession) -> None:
+def test_names_and_types_of_the_signatures(
+    session: SavedModelSession, classifier: Any
+) -> None:
     # X01, X02. The table is what is promised; here it is written out once.
-    session.check_signatures(saved_model_signatures(3, pairs=False))
+    session.check_signatures(
+        saved_model_signatures(describe_task(classifier, pairs=False))
+    )
     definition = session.definitions["serving_default"]
     assert {name: info.dtype for name, info in definition.inputs.items()} == {
         "text": tf.string.as_datatype_enum
@@ -243,7 +248,9 @@ def test_pairs_and_regression(artefacts: Artefacts) -> None:
     second = [TEXTS[3], TEXTS[0], TEXTS[1], TEXTS[3]]
     expected = model.predict((list(TEXTS), second), verbose=0)
     with SavedModelSession(artefacts.saved_model("pairs") / "1") as session:
-        session.check_signatures(saved_model_signatures(1, pairs=True, regression=True))
+        session.check_signatures(
+            saved_model_signatures(describe_task(model, pairs=True))
+        )
         inputs = {"text": strings(*TEXTS), "text_pair": strings(*second)}
         outputs = session.run("serving_default", inputs)
         np.testing.assert_allclose(outputs["scores"], expected, atol=TOLERANCE)
@@ -265,6 +272,68 @@ def test_classify_takes_examples(session: SavedModelSession, classifier: Any) ->
     empty = np.array([tf.train.Example().SerializeToString()], dtype=object)
     with pytest.raises(tf.errors.InvalidArgumentError, match="text"):
         session.run("classify", {"inputs": empty})
+
+
+def test_answers_say_what_was_cut_and_scores_come_alone(
+    artefacts: Artefacts, classifier: Any, tmp_path: Path
+) -> None:
+    """`--truncated` and `--scores-only`; the check knows them from the signatures."""
+    result = run(
+        *("saved-model", "--model", artefacts.model(), "--output", tmp_path / "clf"),
+        *("--truncated", "--scores-only", "--warm-up-batch-sizes", "2"),
+    )
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    signatures = result.output["signatures"]
+    assert signatures["serving_default"]["outputs"]["truncated"]["dtype"] == "bool"
+    assert set(signatures["scores_only"]["outputs"]) == {"scores"}
+    assert set(signatures["classify"]["outputs"]) == {"classes", "scores"}
+    # 38 tokens fit between [CLS] and [SEP].
+    texts = strings("a " * 38, "a " * 39, "", TEXTS[3])
+    with SavedModelSession(tmp_path / "clf" / "1") as session:
+        answer = session.run("serving_default", {"text": texts})
+        assert answer["truncated"].tolist() == [False, True, False, True]
+        alone = session.run("scores_only", {"text": texts})
+    np.testing.assert_array_equal(alone["scores"], answer["scores"])
+    check = run(
+        *("check", "--model", artefacts.model(), "--artefact", tmp_path / "clf")
+    )
+    assert check.status == 0, check.errors
+
+
+def test_bfloat16_is_smaller_and_gated_by_accuracy(
+    artefacts: Artefacts, classifier: Any, tmp_path: Path
+) -> None:
+    texts = ["good movie", "bad film", "was the movie bad", "x y z", "badly made film"]
+    best = keras_probabilities(classifier, texts).argmax(axis=-1)
+    rows = [f"{text}\t{LABELS[label]}" for text, label in zip(texts, best, strict=True)]
+    good, bad = tmp_path / "good.tsv", tmp_path / "bad.tsv"
+    good.write_text("\n".join(["text\tlabel", *rows]), encoding="utf-8")
+    words = ("saved-model", "--model", artefacts.model(), "--no-warm-up")
+    half = ("--precision", "bfloat16", "--max-drop", "20")
+    result = run(*words, "--output", tmp_path / "clf", *half, "--eval", good)
+    assert result.status == 0, result.errors
+    assert result.output is not None
+    agreement = result.output["agreement"]
+    assert agreement["metric_before"] == 100.0
+    assert agreement["metric_after"] >= 80.0
+    assert 0 < agreement["max_abs_difference"] < 0.1
+    half_size, full_size = (
+        sum(path.stat().st_size for path in (base / "1" / "variables").iterdir())
+        for base in (tmp_path / "clf", artefacts.saved_model())
+    )
+    assert half_size < 0.8 * full_size
+    check = run("check", "--model", artefacts.model(), "--artefact", tmp_path / "clf")
+    assert check.status == 0, check.errors
+    for extra, message in (
+        (("--precision", "bfloat16"), "--eval: expected with --precision bfloat16"),
+        (("--eval", good), "--eval: expected with --precision bfloat16"),
+        ((*half, "--eval", bad), "bad.tsv"),
+    ):
+        refused = run(*words, "--output", tmp_path / "other", *extra)
+        assert refused.status == 2
+        assert message in refused.errors
+    assert not (tmp_path / "other").exists()
 
 
 def test_next_version_and_its_warm_up_sizes(
@@ -310,11 +379,13 @@ def test_a_difference_from_keras_leaves_nothing_behind(
     artefacts: Artefacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # O07: 1e-3 off, in one class.
-    scores = inference_graph.InferenceGraph.scores
+    outputs = inference_graph.InferenceGraph.outputs
     monkeypatch.setattr(
         inference_graph.InferenceGraph,
-        "scores",
-        lambda self, *tokens: scores(self, *tokens) + tf.constant([1e-3, 0.0, 0.0]),
+        "outputs",
+        lambda self, inputs: {
+            "scores": outputs(self, inputs)["scores"] + tf.constant([1e-3, 0.0, 0.0])
+        },
     )
     result = run(
         *("saved-model", "--model", artefacts.model()),

@@ -61,10 +61,10 @@ def zeroed(*names: str) -> Callable[[Any], None]:
     return change
 
 
-def exported(model: Any, folder: Path) -> float:
+def exported(model: Any, folder: Path, opset: int = 20) -> float:
     """Converts, compares with Keras and returns the largest difference."""
     task = describe_task(model, pairs=False)
-    graph = convert(model, task, onnx_signature(task.num_classes), 18)
+    graph = convert(model, task, onnx_signature(task), opset)
     path = folder / "model.onnx"
     path.write_bytes(graph.SerializeToString())
     comparison = compare_onnx(path, model, task, ONNX_TOLERANCE)

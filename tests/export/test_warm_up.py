@@ -1,5 +1,6 @@
 """Warm-up requests (X12)."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from common.command_line import UsageError
 from export import warm_up
+from export.saved_model import WARM_UP_BATCH_SIZES
 from export.saved_model_session import SavedModelSession
 from export.task import Task
 from tests.export.models import Artefacts
+from tests.paths import REPOSITORY
 
 pytestmark = pytest.mark.export
 
@@ -63,8 +66,21 @@ def test_every_signature_at_every_batch_size(artefacts: Artefacts) -> None:
     assert seen == {
         (name, rows)
         for name in ("serving_default", "tokens", "classify")
-        for rows in (1, 8, 32)
+        for rows in (1, 2, 4, 8, 16, 32, 64)
     }
+
+
+def test_warm_up_and_batching_allow_the_same_sizes(artefacts: Artefacts) -> None:
+    """By construction: of the version itself, and of the file that serving ships."""
+    base = artefacts.saved_model()
+    for path in (
+        base / "1" / warm_up.BATCHING_FILE,
+        REPOSITORY / "serving" / "deploy" / "batching.config",
+    ):
+        text = path.read_text(encoding="utf-8")
+        sizes = tuple(map(int, re.findall(r"^allowed_batch_sizes: (\d+)$", text, re.M)))
+        assert sizes == WARM_UP_BATCH_SIZES
+        assert f"max_batch_size {{ value: {sizes[-1]} }}" in text
 
 
 def test_pairs_have_both_texts(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from lvbert_tf.layer_decay import layer_wise_decay
 from lvbert_tf.layers.embeddings import TokenEmbedding, gradient_of_occurrences
-from lvbert_tf.optimization import AdamW, WarmupLinearDecay, layer_wise_decay
+from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from tests.paths import golden
 
 pytestmark = pytest.mark.golden

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import lvbert_tf
 from lvbert_tf import distribution
-from lvbert_tf.models import routed_encoder
+from lvbert_tf.models.routing import encoder as routed_encoder
 from lvbert_tf.optimization import AdamW
 from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
 

@@ -20,12 +20,17 @@ class RunningServer:
     Args:
         log: file that takes what the server logs.
         *arguments: more arguments of ``serve``.
+        memory_bytes: limit of its address space; 0: none.
     """
 
-    def __init__(self, log: Path, *arguments: str) -> None:
+    def __init__(self, log: Path, *arguments: str, memory_bytes: int = 0) -> None:
         self.log = log
         command = [sys.executable, "-m", "serving", "serve", *arguments]
-        command += ["--rest-port", "0", "--grpc-port", "0"]
+        if "--rest-port" not in arguments:
+            command += ["--rest-port", "0", "--grpc-port", "0"]
+        if memory_bytes:
+            limit = ["bash", "-c", 'ulimit -v "$0"; exec "$@"', f"{memory_bytes >> 10}"]
+            command = [*limit, *command]
         with log.open("w") as errors:
             self.process = subprocess.Popen(
                 command,
@@ -56,6 +61,12 @@ class RunningServer:
     def grpc_address(self) -> str:
         """``host:port``."""
         return str(self.ready["grpc"])
+
+    def resident_mb(self) -> float:
+        """What the process holds in memory, in MiB."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        (line,) = [line for line in lines if line.startswith("VmRSS")]
+        return round(int(line.split()[1]) / 1024, 1)
 
     def stop(self, number: signal.Signals | None = signal.SIGTERM) -> dict[str, Any]:
         """Sends a signal, expects a clean end, and returns the last line's JSON.

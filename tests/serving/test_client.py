@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from serving.client import ClientError, RestClient, Retry, batches
-from serving.retry import TemporaryError
+from serving.client.retry import TemporaryError
 from tests.paths import REPOSITORY
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
@@ -199,7 +199,9 @@ def test_wrong_arguments(make: Callable[[], Any]) -> None:
 
 def test_clients_import_neither_tensorflow_nor_keras() -> None:
     script = (
-        "import sys, serving.client, serving.grpc_client, serving.predict, "
+        "import sys, serving.client.grpc_client, serving.client.rest_client, "
+        "serving.client.async_grpc_client, serving.client.async_rest_client, "
+        "serving.predict, "
         "serving.bench, serving.serve\n"
         "print(*(m for m in ('tensorflow', 'keras', 'tensorflow_serving') "
         "if m in sys.modules))"

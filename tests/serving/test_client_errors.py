@@ -9,6 +9,7 @@ import pytest
 import requests
 import tensorflow as tf
 from google.protobuf import json_format
+from prometheus_client.parser import text_string_to_metric_families
 from tensorflow_serving.apis import (
     classification_pb2,
     predict_pb2,
@@ -118,6 +119,11 @@ def test_invented_names_do_not_grow_the_metrics(server: RunningServer) -> None:
         for number in range(1, 50):
             ask(number)
     after = page(server)
+    families = {family.name: family for family in text_string_to_metric_families(after)}
+    assert families[":tensorflow:serving:request_latency"].type == "histogram"
+    assert {
+        sample.name for sample in families[":tensorflow:serving:request_count"].samples
+    }
     assert "invented" not in after
     assert len(after.splitlines()) == len(before.splitlines())
 
@@ -160,7 +166,9 @@ def test_paths_match_without_regard_to_case(server: RunningServer) -> None:
     [
         ("tokens", "Classify", "INVALID_ARGUMENT"),
         ("nope", "Classify", "INVALID_ARGUMENT"),
-        ("serving_default", "Classify", "FAILED_PRECONDITION"),
+        ("serving_default", "Classify", "INVALID_ARGUMENT"),
+        ("serving_default", "Regress", "INVALID_ARGUMENT"),
+        ("scores_only", "Classify", "INVALID_ARGUMENT"),
         ("tokens", "Regress", "INVALID_ARGUMENT"),
         ("classify", "Regress", "FAILED_PRECONDITION"),
     ],

@@ -1,9 +1,14 @@
 """The deployment files: what can be checked of them without a cluster."""
 
+import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import requests
 import yaml
 
 from serving.server.batching_config import (
@@ -12,6 +17,7 @@ from serving.server.batching_config import (
 )
 from serving.server.model_config import Specific, read_models_config
 from tests.paths import REPOSITORY
+from tests.serving.running_server import RunningServer
 
 DEPLOY = REPOSITORY / "serving" / "deploy"
 IMAGE = "tensorflow/serving:2.20.0"
@@ -105,3 +111,127 @@ def test_names_are_used_as_defined(path: Path) -> None:
             assert {m["name"] for m in container["volumeMounts"]} == volumes
             ports = {port["name"] for port in container["ports"]}
             assert container["readinessProbe"]["httpGet"]["port"] in ports
+
+
+def test_compose_matches_its_schema() -> None:
+    import check_jsonschema
+
+    folder = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor"
+    schema = json.loads((folder / "compose-spec.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    (compose,) = documents("docker-compose.yaml")
+    assert [error.message for error in validator.iter_errors(compose)] == []
+    # A schema that takes anything would show nothing.
+    compose["services"]["serving"]["volums"] = []
+    assert list(validator.iter_errors(compose))
+
+
+def validate(document: dict[str, Any]) -> None:
+    import kubernetes_validate
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def test_kubernetes_objects_match_their_schemas() -> None:
+    import kubernetes_validate
+
+    objects = documents("k8s.yaml")
+    kinds = [document["kind"] for document in objects]
+    assert kinds == ["Deployment", "Service", "PodDisruptionBudget"]
+    for document in objects:
+        validate(document)
+    labels = objects[0]["spec"]["template"]["metadata"]["labels"]
+    assert objects[2]["spec"]["selector"]["matchLabels"] == labels
+    assert objects[2]["spec"]["minAvailable"] < objects[0]["spec"]["replicas"]
+    objects[0]["spec"]["replica"] = 2
+    with pytest.raises(kubernetes_validate.ValidationError):
+        validate(objects[0])
+
+
+def test_kserve_containers_match_the_schema_of_pods() -> None:
+    """KServe's own schemas are in no package; what it hands to Kubernetes can be."""
+    runtime, service = documents("kserve.yaml")
+    model = service["spec"]["predictor"]["model"]
+    container = dict(runtime["spec"]["containers"][0])
+    container["readinessProbe"] = model["readinessProbe"]
+    validate(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a"},
+            "spec": {"containers": [container]},
+        }
+    )
+    assert model["runtime"] == runtime["metadata"]["name"]
+    assert set(model) == {
+        *("modelFormat", "runtime", "protocolVersion", "storageUri"),
+        *("readinessProbe", "resources"),
+    }
+
+
+METRIC = re.compile(r":tensorflow:serving:\w+")
+# Of the stock image, with the labels it gives them.
+STOCK = {
+    ":tensorflow:serving:request_count": {"model_name", "status"},
+    ":tensorflow:serving:request_latency": {"model_name", "API", "entrypoint", "le"},
+}
+
+
+def expressions() -> list[str]:
+    (rules,) = documents("prometheus-rules.yaml")
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    return [
+        *(rule["expr"] for group in rules["groups"] for rule in group["rules"]),
+        *(t["expr"] for panel in dashboard["panels"] for t in panel["targets"]),
+    ]
+
+
+def test_rules_are_rules() -> None:
+    (document,) = documents("prometheus-rules.yaml")
+    assert set(document) == {"groups"}
+    names = []
+    for group in document["groups"]:
+        assert set(group) == {"name", "rules"}
+        for rule in group["rules"]:
+            kind = {"record", "alert"} & set(rule)
+            assert len(kind) == 1
+            assert set(rule) <= {*kind, "expr", "for", "labels", "annotations"}
+            names.append(rule[kind.pop()])
+            assert rule["expr"].count("(") == rule["expr"].count(")")
+            assert re.fullmatch(r"\d+[smhd]", rule.get("for", "1m"))
+    assert len(set(names)) == len(names)
+
+
+def test_metrics_and_labels_are_those_of_both_servers(server: RunningServer) -> None:
+    """What a rule asks for must be on the page, else it never fires."""
+    url = f"{server.rest_url}/v1/models/clf:predict"
+    requests.post(url, json={"instances": ["good"]}, timeout=30)
+    page = requests.get(
+        f"{server.rest_url}/monitoring/prometheus/metrics", timeout=30
+    ).text
+    recorded = {"clf:errors:ratio5m", "clf:latency_us:p99_5m", "clf:requests:rate5m"}
+    found = expressions()
+    assert len(found) > 8
+    for expression in found:
+        names = METRIC.findall(expression)
+        assert (
+            names or any(name in expression for name in recorded) or "up{" in expression
+        )
+        for name in names:
+            base = re.sub(r"_(bucket|count|sum)$", "", name)
+            base = name if name in STOCK else base
+            assert base in STOCK, name
+            assert f"\n{name}{{" in page
+            asked = re.findall(r"(\w+)(?:=~|!=|=)\"", expression)
+            grouped = ",".join(re.findall(r"by \(([^)]*)\)", expression)).split(",")
+            labels = {*asked, *(label.strip() for label in grouped if label.strip())}
+            assert labels <= STOCK[base], expression
+
+
+def test_panels_do_not_overlap() -> None:
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in dashboard["panels"]]
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places) == len(set(ids))

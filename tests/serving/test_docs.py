@@ -78,7 +78,7 @@ def test_named_options_exist() -> None:
     known = set(re.findall(r"--[a-z-]+", parser.format_help()))
     named = set(re.findall(r"`(--[a-z-]+)[ `]", PAGE))
     assert {"--model", "--batching", "--poll-config"} <= named
-    assert named <= known | {"--concurrency", "--url"}
+    assert named <= known | {"--concurrency", "--url", "--texts", "--figure"}
 
 
 def test_the_shown_models_config_is_the_deployed_one() -> None:

@@ -19,8 +19,8 @@ from tensorflow_serving.apis import (
 )
 
 from serving.client import ClientError, RestClient, Retry, connect
-from serving.grpc_client import GrpcClient
-from serving.wire_messages import PredictRequest, read_tensor, write_tensor
+from serving.client.grpc_client import GrpcClient
+from serving.client.wire_messages import PredictRequest, read_tensor, write_tensor
 from tests.serving.running_server import RunningServer
 
 pytestmark = pytest.mark.serving

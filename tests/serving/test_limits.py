@@ -39,16 +39,11 @@ def small(models: Path) -> Iterator[EmbeddedServer]:
         max_tokens=2_000,
         max_rows=64,
         read_timeout_s=0.5,
+        max_connections=8,
     )
     options = ServerOptions(rest_port=0, grpc_port=0, limits=limits)
     with EmbeddedServer([ModelConfig("clf", models / "clf")], options) as running:
         yield running
-
-
-def resident_mb(process: int) -> float:
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    (line,) = [line for line in lines if line.startswith("VmRSS")]
-    return int(line.split()[1]) / 1024
 
 
 def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
@@ -61,7 +56,7 @@ def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
     tensor.tensor_shape.dim.add(size=50_000)
     tensor.string_val.append(b"good film " * 38)
     assert request.ByteSize() < 450
-    before = resident_mb(server.process.pid)
+    before = server.resident_mb()
     with grpc.insecure_channel(server.grpc_address) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
@@ -76,7 +71,7 @@ def test_a_broadcast_of_412_bytes_is_refused_for_its_rows(
         tensor.int_val.append(1)
         with pytest.raises(grpc.RpcError, match="--max-tokens"):
             stub.Predict(request, timeout=30)
-    assert resident_mb(server.process.pid) < before + 100
+    assert server.resident_mb() < before + 100
 
 
 def test_many_rows_are_the_clients_error(server: RunningServer) -> None:
@@ -158,6 +153,60 @@ def test_half_sent_uploads_end_and_are_counted_together(small: EmbeddedServer) -
     assert good.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "head", ["", "POST /v1/models/clf:predict HTTP/1.1\r\nHost: x\r\nX-Slow: "]
+)
+def test_a_half_sent_head_ends(small: EmbeddedServer, head: str) -> None:
+    port = int(small.rest_url.rsplit(":", 1)[1])
+    started = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        opened.sendall(head.encode())
+        answer = opened.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"--read-timeout-ms" in answer
+        assert opened.recv(1) == b""
+    assert 0.4 < time.monotonic() - started < 5
+
+
+def test_a_head_that_trickles_in_ends_on_a_kept_connection_too(
+    small: EmbeddedServer,
+) -> None:
+    def ask(opened: socket.socket) -> bytes:
+        opened.sendall(b"GET /v1/models/clf HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"]}"):
+            answer += opened.recv(4096)
+        return answer
+
+    port = int(small.rest_url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        assert ask(opened).startswith(b"HTTP/1.1 200")
+        # Idle it may stay for longer than a head may take.
+        time.sleep(0.8)
+        assert ask(opened).startswith(b"HTTP/1.1 200")
+        opened.sendall(b"GET /v1")
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(20):
+                time.sleep(0.1)
+                opened.sendall(b"/")
+        assert opened.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_connections_are_counted(small: EmbeddedServer) -> None:
+    port = int(small.rest_url.rsplit(":", 1)[1])
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        time.sleep(0.1)
+        last = stack.enter_context(
+            socket.create_connection(("127.0.0.1", port), timeout=20)
+        )
+        answer = last.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b"--max-connections" in answer
+    assert b"retry-after" in answer
+
+
 def test_work_counts_the_longest_row_for_each() -> None:
     assert work({"text": texts(b"ab", b"a" * 20)}) == 2 * 22
     assert work({"text": texts(b"a" * 9_999)}) == 512
@@ -206,6 +255,7 @@ def test_help_names_each_limit() -> None:
     assert defaults["max_bodies_mb"] * 2**20 == limits.max_bodies_bytes
     assert defaults["max_text_kb"] * 2**10 == limits.max_text_bytes
     assert defaults["read_timeout_ms"] / 1000 == limits.read_timeout_s
-    for name in ("max_rows", "max_tokens", "max_tokens_computing", "max_pending"):
+    counts = ("max_rows", "max_tokens", "max_tokens_computing", "max_pending")
+    for name in (*counts, "max_connections"):
         assert defaults[name] == getattr(limits, name)
         assert f"(default {defaults[name]})" in " ".join(parser.format_help().split())

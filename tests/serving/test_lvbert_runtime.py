@@ -56,7 +56,8 @@ def test_the_wheel_answers_in_a_clean_environment(
     assert top == {"lvbert_runtime", f"lvbert_runtime-{__version__}.dist-info"}
     call(uv, "venv", "--python", "3.11", tmp_path / "clean")
     python = tmp_path / "clean" / "bin" / "python"
-    call(uv, "pip", "install", "--python", python, wheel)
+    # The clients are in the wheel; what they need comes with the extra.
+    call(uv, "pip", "install", "--python", python, f"{wheel}[client]")
 
     text = (REPOSITORY / "docs" / "export.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -65,6 +66,11 @@ def test_the_wheel_answers_in_a_clean_environment(
         f"{example}\nimport importlib.util, json\n"
         "for name in ('tensorflow', 'keras', 'lvbert_tf', 'serving'):\n"
         "    assert importlib.util.find_spec(name) is None, name\n"
+        "from lvbert_runtime.client import RestClient, connect\n"
+        "from lvbert_runtime.client.grpc_client import GrpcClient\n"
+        "assert isinstance(connect('http://127.0.0.1:1', 'm'), RestClient)\n"
+        "assert isinstance(connect('grpc://127.0.0.1:1', 'm'), GrpcClient)\n"
+        "from lvbert_runtime import OnnxEncoder, OnnxMaskedLM, OnnxSpanPredictor\n"
         f"print(json.dumps(classifier.predict({list(TEXTS)!r})))\n",
         encoding="utf-8",
     )

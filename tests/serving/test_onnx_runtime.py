@@ -267,7 +267,7 @@ def test_a_manifest_that_is_none(artefacts: Artefacts, tmp_path: Path) -> None:
         ({"kind": "saved_model"}, "expected an ONNX manifest"),
         ({"format_version": 2}, "format_version 1"),
         ({"files": {}}, r"expected a checksum of model\.onnx"),
-        ({"task": {}}, "expected the field 'pairs'"),
+        ({"task": {}}, "expected the field 'sequence_length'"),
     ):
         (copy / "manifest.json").write_text(json.dumps(manifest | change))
         with pytest.raises(ArtefactError, match=message):

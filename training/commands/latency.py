@@ -31,6 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats", type=int, default=30, help="measurements (default: 30)"
     )
     parser.add_argument(
+        "--runtime",
+        choices=("keras", "onnx", "onnx-int8"),
+        default="keras",
+        help="what the model will run on: TensorFlow, or what `python -m export onnx` "
+        "and `quantize` make of it, on onnxruntime (default: keras)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads for one call (default 0: as many as the runtime takes)",
+    )
+    parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing --output"
     )
     parser.add_argument(
@@ -48,6 +62,8 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
                 f"--{name.replace('_', '-')} must be at least 1, "
                 f"found {getattr(arguments, name)}"
             )
+    if arguments.threads < 0:
+        raise UsageError(f"--threads must be at least 0, found {arguments.threads}")
     return run(
         arguments.output,
         batch=arguments.batch,
@@ -57,4 +73,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         repeats=arguments.repeats,
         overwrite=arguments.overwrite,
         seed=arguments.seed,
+        runtime=arguments.runtime,
+        threads=arguments.threads,
     )

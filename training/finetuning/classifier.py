@@ -36,9 +36,11 @@ class ClassifierProblem:
         self.data = data
         self.metric = data.task.metric
         self.chance = chance_of(data)
+        self.counts_hits = data.task.kind != "regression"
         self.targets = targets_of(data, settings)
         self.width = window_of(settings, start)
         self.model = _build(settings, start, data, self.targets.outputs, self.width)
+        warn_of_untrained_positions(start, self.width)
         self.pads_freely = pads_freely(start.backbone)
         tokenizer = start.tokenizer
         train = _both_orders(settings, data)
@@ -183,6 +185,17 @@ def window_of(settings: FinetuneExperiment, start: Pretrained) -> int:
             f"found {length}"
         )
     return int(length)
+
+
+def warn_of_untrained_positions(start: Pretrained, width: int) -> None:
+    """Says on stderr which positions pretraining has never seen."""
+    trained = start.provenance.get("trained_sequence_length")
+    if trained and trained < width:
+        print(
+            f"warning: the model was pretrained on {trained} tokens: positions "
+            f"{trained} to {width - 1} were never trained",
+            file=sys.stderr,
+        )
 
 
 def _both_orders(settings: FinetuneExperiment, data: TaskData) -> list[LabelledExample]:

@@ -16,9 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.command_line import CommandError
+from lvbert_tf.layer_decay import layer_wise_decay
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.embeddings import gradient_of_occurrences
-from lvbert_tf.optimization import AdamW, WarmupLinearDecay, layer_wise_decay
+from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from training.finetuning.encoding import epoch_batches, rounded
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.learning import Learning
@@ -76,8 +77,8 @@ def train(
         may_retry: whether a first epoch at chance ends the run.
 
     Returns:
-        Its end, with the curve: `step`, `loss` and `accuracy`, means since the line
-        before.
+        Its end, with the curve: `step`, `loss` and (not of numbers) `accuracy`, means
+        since the line before.
 
     Raises:
         CommandError: if the loss becomes non-finite, with the step.
@@ -86,8 +87,8 @@ def train(
     batch_size = settings.run.batch_size
     per_epoch = math.ceil(len(problem.lengths) / batch_size)
     total = learning.epochs * per_epoch
-    optimizer = _optimizer(problem, settings, learning, total)
-    step_function = _step_function(problem, optimizer, settings, seed)
+    optimizer = optimizer_of(problem, settings, learning, total)
+    step_function = step_function_of(problem, optimizer, settings, seed)
     every = max(1, total // _LOGS_PER_RUN)
     variables = [*problem.model.weights, *optimizer.variables]
     checkpoint, best = place / "checkpoint.npz", place / "best.npz"
@@ -120,7 +121,7 @@ def train(
                 progress.set(loss=state.window[-1][0])
                 progress.update(1)
                 if state.step % every == 0 or state.step == total:
-                    _log(state)
+                    _log(state, problem.counts_hits)
                 inside = state.step % per_epoch
                 if inside and state.step % settings.run.checkpoint_every == 0:
                     _save(checkpoint, variables, state)
@@ -142,9 +143,10 @@ def forget_checkpoints(place: Path) -> None:
         (place / name).unlink(missing_ok=True)
 
 
-def _optimizer(
+def optimizer_of(
     problem: Problem, settings: FinetuneExperiment, learning: Learning, total: int
 ) -> AdamW:
+    """Returns the optimizer of `total` steps, with its moments."""
     options = settings.optimizer
     optimizer = AdamW(
         WarmupLinearDecay(
@@ -161,7 +163,7 @@ def _optimizer(
     return optimizer
 
 
-def _step_function(
+def step_function_of(
     problem: Problem, optimizer: AdamW, settings: FinetuneExperiment, seed: int
 ) -> Callable[..., Any]:
     """Returns one traced step; one trace serves batches of every shape."""
@@ -189,16 +191,16 @@ def _step_function(
     return tf.function(step, input_signature=[*signature, tf.TensorSpec([], tf.int32)])
 
 
-def _log(state: State) -> None:
+def _log(state: State, counts_hits: bool) -> None:
     window = state.window
     rows = sum(count for _, _, count in window)
-    state.curve.append(
-        {
-            "step": state.step,
-            "loss": sum(loss * count for loss, _, count in window) / rows,
-            "accuracy": sum(hits for _, hits, _ in window) / rows,
-        }
-    )
+    line = {
+        "step": state.step,
+        "loss": sum(loss * count for loss, _, count in window) / rows,
+    }
+    if counts_hits:
+        line["accuracy"] = sum(hits for _, hits, _ in window) / rows
+    state.curve.append(line)
     state.window = []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from common.command_line import CommandError, UsageError
 from common.files import write_directory, write_text
+from common.model_card import write_directory_card
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained
 from training.finetuning.experiment import FinetuneExperiment
@@ -133,6 +134,7 @@ def _train_and_measure(
         }
         text = json.dumps(provenance, indent=2) + "\n"
         (path / "training.json").write_text(text, encoding="utf-8")
+        write_directory_card(path)
 
     write_directory(place / "model", write)
     if state.best is not None:

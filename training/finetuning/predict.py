@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def _read(
         if not texts:
             raise UsageError(f"{source}: expected at least one text, found none")
         return [LabelledExample((line.text,), "", line.number) for line in texts]
-    return read_labelled_table(source, options).examples
+    pair = (options.pair_column or "text_pair") if trained.pairs else ""
+    return read_labelled_table(source, replace(options, pair_column=pair)).examples
 
 
 def _label(row: Any, names: list[str], kind: str) -> str:

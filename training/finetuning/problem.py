@@ -16,6 +16,7 @@ class Problem(Protocol):
         lengths: tokens of each training row, int64 (N,).
         width: tokens that a row has at most.
         metric: name of the figure that counts.
+        counts_hits: whether a training row is right or wrong; numbers are neither.
         chance: share of training rows that guessing gets right; None if there is none.
     """
 
@@ -23,6 +24,7 @@ class Problem(Protocol):
     lengths: npt.NDArray[np.int64]
     width: int
     metric: str
+    counts_hits: bool
     chance: float | None
 
     def batch(self, rows: Sequence[int] | Any, width: int) -> tuple[Any, Any]:

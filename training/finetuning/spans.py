@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from common.command_line import UsageError
 from lvbert_tf import LVBertSpanPredictor, LVBertSpanPredictorPreprocessor
-from training.finetuning.classifier import pads_freely
+from training.finetuning.classifier import pads_freely, warn_of_untrained_positions
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.pretrained import Pretrained
 from training.finetuning.squad_files import Question
@@ -34,6 +34,7 @@ class SpanProblem:
     """
 
     chance: float | None = None
+    counts_hits = True
 
     def __init__(
         self, settings: FinetuneExperiment, start: Pretrained, data: TaskData
@@ -53,13 +54,13 @@ class SpanProblem:
             beam_size=settings.span.beam_size,
             unanswerable_weight=0.5 if self.has_unanswerable else 0.0,
         )
-        trained = start.provenance.get("trained_sequence_length")
-        if trained and trained < self.width:
-            print(
-                f"warning: the model was pretrained on {trained} tokens: positions "
-                f"{trained} to {self.width - 1} were never trained",
-                file=sys.stderr,
+        if settings.run.class_weights != "none" or settings.run.label_smoothing:
+            raise UsageError(
+                "run.class_weights and run.label_smoothing: expected none and 0 for "
+                f"span tasks, found {settings.run.class_weights} and "
+                f"{settings.run.label_smoothing}"
             )
+        warn_of_untrained_positions(start, self.width)
         self._windows, self._cut = _training_windows(preprocessor, data.train)
         self.lengths = self._windows["padding_mask"].sum(axis=1).astype(np.int64)
         self._answers: tuple[dict[str, str], dict[str, float]] = ({}, {})

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from common.command_line import UsageError
 from common.labelled_tables.examples import LabelledExample
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.task_data import TaskData, multi_hot
@@ -75,7 +76,7 @@ class Targets:
             scaled = (values - self.shift) / self.scale
             return {"target": scaled[:, None].astype(np.float32), "weight": weight}
         if self.kind == "classification":
-            target = np.eye(len(self.labels), dtype=np.float32)[values]
+            target: Array = np.eye(len(self.labels), dtype=np.float32)[values]
             target = target * (1 - self.smoothing) + self.smoothing / len(self.labels)
             if self.class_weights is not None:
                 weight = self.class_weights[values]
@@ -119,8 +120,8 @@ class Targets:
             }
         if self.kind == "multi_label":
             true = values > 0.5
-            rows = ["".join("01"[bit] for bit in row) for row in true]
-            guesses = ["".join("01"[bit] for bit in row) for row in predicted]
+            rows = ["".join("01"[int(bit)] for bit in row) for row in true]
+            guesses = ["".join("01"[int(bit)] for bit in row) for row in predicted]
             return {
                 **multi_label_figures(predicted, true),
                 "degenerate": is_degenerate(predicted),
@@ -149,15 +150,29 @@ class Targets:
 
 
 def targets_of(data: TaskData, settings: FinetuneExperiment) -> Targets:
-    """Returns how a task's labels become numbers."""
+    """Returns how a task's labels become numbers.
+
+    Raises:
+        UsageError: for settings that mean nothing for the task.
+    """
     kind = data.task.kind
+    if settings.run.class_weights != "none" and kind != "classification":
+        raise UsageError(
+            "run.class_weights: expected none, for it is of classifications, found "
+            f"{settings.run.class_weights} for kind {kind}"
+        )
+    if settings.run.label_smoothing and kind == "regression":
+        raise UsageError(
+            "run.label_smoothing: expected 0 for a regression, found "
+            f"{settings.run.label_smoothing}"
+        )
     if kind == "regression":
         if data.task.name == "sts":
             return Targets(kind, (), 0.0, STS_SCALE)
         numbers = np.array([float(example.label) for example in data.train])
         return Targets(kind, (), float(numbers.mean()), float(numbers.std()))
     weights = None
-    if settings.run.class_weights == "balanced" and kind == "classification":
+    if settings.run.class_weights == "balanced":
         counts = Counter(example.label for example in data.train)
         shares = [counts[label] / len(data.train) for label in data.labels]
         weights = np.array(

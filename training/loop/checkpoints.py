@@ -1,6 +1,7 @@
 """What a run keeps on disk so that it can go on: the last checkpoints and the best."""
 
 import json
+import sys
 from typing import Any
 
 import tensorflow as tf
@@ -84,6 +85,7 @@ class Checkpoints:
         step: tf.Variable,
         state: LoopState,
     ) -> None:
+        self._model = model
         self._strategy = distribution.strategy
         self._step = step
         self._state = state
@@ -101,20 +103,59 @@ class Checkpoints:
         )
         self._restore_from = directory.shared_checkpoints
 
-    def restore(self) -> None:
-        """Restores the last checkpoint, if there is one, and the loop's own state."""
+    def restore(self, *, reset_optimizer: bool = False) -> None:
+        """Restores the last checkpoint, if there is one, and the loop's own state.
+
+        Args:
+            reset_optimizer: whether a checkpoint whose optimizer holds other variables
+                gives its weights, and the optimizer begins anew, at its step.
+
+        Raises:
+            CommandError: if it holds other variables than the model, or than the
+                optimizer without `reset_optimizer`.
+        """
         path = tf.train.latest_checkpoint(str(self._restore_from))
         if path is None:
             return
         try:
-            with self._strategy.scope():
-                status = self._checkpoint.restore(path)
-            status.assert_existing_objects_matched()
+            self._restore(path, self._checkpoint).assert_consumed()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            if not reset_optimizer:
+                raise CommandError(
+                    f"{path}: cannot restore this checkpoint: {error}\nIf only its "
+                    "optimizer holds other variables, --reset-optimizer goes on with "
+                    "its weights and a fresh optimizer"
+                ) from error
+            self._restore_without_optimizer(path)
+        self._state.read()
+
+    def _restore(self, path: str, checkpoint: tf.train.Checkpoint) -> Any:
+        with self._strategy.scope():
+            return checkpoint.restore(path)
+
+    def _restore_without_optimizer(self, path: str) -> None:
+        parts = tf.train.Checkpoint(
+            model=by_path(self._model.weights),
+            step=self._step,
+            loop=self._state.variable,
+        )
+        try:
+            status = self._restore(path, parts)
+            status.expect_partial().assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise CommandError(
-                f"{path}: cannot restore this checkpoint: {error}"
+                f"{path}: cannot restore the weights of this checkpoint: {error}"
             ) from error
-        self._state.read()
+        optimizer = self._model.optimizer
+        for variable in optimizer.variables:
+            if variable is not optimizer._learning_rate:
+                variable.assign(tf.zeros_like(variable.value))
+        optimizer.iterations.assign(self._step)
+        print(
+            f"warning: {path}: its optimizer holds other variables; the optimizer "
+            f"begins anew at step {int(self._step.numpy())}",
+            file=sys.stderr,
+        )
 
     def save(self) -> None:
         """Saves the present state as the last checkpoint."""

@@ -84,7 +84,7 @@ def train(
     checkpoints = Checkpoints(
         plan.model, run.keep_checkpoints, directory, distribution, counter, state
     )
-    checkpoints.restore()
+    checkpoints.restore(reset_optimizer=run.reset_optimizer)
     step = int(counter.numpy())
     log = TrainingLog(directory, counter)
     steps = Steps(plan, distribution, counter, directory)

@@ -22,6 +22,7 @@ FLAGS = (
     Flag("--data", "data.directory", path=True, metavar="DIR"),
     Flag("--seed", "run.seed"),
     Flag("--deterministic", "run.deterministic", switch=("on", "off")),
+    Flag("--reset-optimizer", "run.reset_optimizer"),
 )
 """Short forms of both commands."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from common.files import write_directory
+from common.model_card import write_directory_card
 from lvbert_tf.optimization import AdamW, WarmupLinearDecay
 from training.data.verification import start_verification
 from training.loop.batches import data_identity
@@ -97,7 +98,7 @@ def write_preset(
 
 
 def write_provenance(path: Path, settings: Experiment, vocabulary_sha256: str) -> None:
-    """Writes ``training.json``: what trained the model that lies there."""
+    """Writes ``training.json``, what trained the model there, and its model card."""
     options = dataclasses.asdict(settings)
     # Where the data lay on the machine that trained says nothing elsewhere.
     del options["data"]["directory"]
@@ -110,6 +111,7 @@ def write_provenance(path: Path, settings: Experiment, vocabulary_sha256: str) -
     }
     text = json.dumps(provenance, indent=2) + "\n"
     (path / "training.json").write_text(text, encoding="utf-8")
+    write_directory_card(path)
 
 
 def finish(

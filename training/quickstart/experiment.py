@@ -135,7 +135,7 @@ class QuickstartExperiment:
 
     def unscaled(self, name: str) -> Any:
         """Returns the configuration of a stage as it is given."""
-        fixed = dict(_LATER[name])
+        fixed: dict[str, Any] = dict(_LATER[name])
         if _SCALED.get(name) == "run.steps":
             fixed |= {
                 k: v for k, v in _short_run(0).items() if k not in self.given(name)

@@ -17,16 +17,19 @@ from typing import IO, Any, Self
 
 from common.command_line import CommandError, UsageError, json_safe
 from common.files import write_text
+from common.json_lines import append_line, read_lines
 from lvbert_tf.version import __version__
 from training.run.settings import STAGE_KEY, read_tables
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "keras-hub", "numpy")
+_Keys = Collection[tuple[str, str]]
 FORMAT = 2
 """Of what the figures in a run directory mean. In 1, losses and accuracies were those
 of all predicted positions, kept ones included."""
 
-# Where something lies is not what it is: its content is compared.
-_LOCATIONS = frozenset(
+# Where something lies is not what it is: its content is compared. And what one call
+# asks for says nothing of the run.
+_NOT_COMPARED = frozenset(
     {
         ("data", "directory"),
         ("data", "train"),
@@ -37,6 +40,7 @@ _LOCATIONS = frozenset(
         ("supernet", "run_dir"),
         ("supernet", "config"),
         ("space", "latency_table"),
+        ("run", "reset_optimizer"),
     }
 )
 
@@ -79,7 +83,7 @@ class RunDirectory:
         config_toml: str,
         identity: Mapping[str, Any],
         worker: int = 0,
-        extendable: Collection[tuple[str, str]] = (),
+        extendable: _Keys = (),
     ) -> "RunDirectory":
         """Opens a run's directory to work in it, making it if it isn't there.
 
@@ -87,8 +91,7 @@ class RunDirectory:
             path: the directory.
             config_toml: the resolved configuration, with its ``stage`` key.
             identity: what else must be the same to go on: hashes of the data.
-            extendable: settings that may differ from those of the run that is there;
-                its configuration then takes the new ones.
+            extendable: settings that may differ from those of the run that is there.
             worker: index of this process; those after the first one write into
                 directories of their own below, and resume from the first one's state.
 
@@ -179,19 +182,19 @@ class RunDirectory:
 
     def append_metrics(self, step: int, split: str, metrics: Mapping[str, Any]) -> None:
         """Adds a line to the metrics."""
-        _append(self.metrics_file, {"step": step, "split": split, **metrics})
+        append_line(self.metrics_file, {"step": step, "split": split, **metrics})
 
     def append_timing(self, step: int, timing: Mapping[str, Any]) -> None:
         """Adds a line to the rates."""
-        _append(self.timing_file, {"step": step, **timing})
+        append_line(self.timing_file, {"step": step, **timing})
 
     def metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of the metrics that are whole."""
-        return _read_lines(self.metrics_file)
+        return read_lines(self.metrics_file)
 
     def timing(self) -> list[dict[str, Any]]:
         """Returns the lines of the rates that are whole."""
-        return _read_lines(self.timing_file)
+        return read_lines(self.timing_file)
 
     def last_metrics(self, split: str) -> dict[str, Any]:
         """Returns the last line of a split without `step` and `split`, or {}."""
@@ -207,7 +210,7 @@ class RunDirectory:
         """
         for file in (self.metrics_file, self.timing_file):
             if file.exists():
-                kept = [line for line in _read_lines(file) if line["step"] <= step]
+                kept = [line for line in read_lines(file) if line["step"] <= step]
                 text = "".join(json.dumps(record) + "\n" for record in kept)
                 write_text(file, text)
 
@@ -236,25 +239,18 @@ class RunDirectory:
         self._lock = stream
 
     def _begin(
-        self,
-        config_toml: str,
-        identity: Mapping[str, Any],
-        extendable: Collection[tuple[str, str]],
+        self, config_toml: str, identity: Mapping[str, Any], extendable: _Keys
     ) -> None:
         if self.config_file.exists():
             self._check_same(config_toml, identity, extendable)
-            if extendable:
-                write_text(self.config_file, config_toml)
+            write_text(self.config_file, config_toml)
             return
         versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)
 
     def _check_same(
-        self,
-        config_toml: str,
-        identity: Mapping[str, Any],
-        extendable: Collection[tuple[str, str]],
+        self, config_toml: str, identity: Mapping[str, Any], extendable: _Keys
     ) -> None:
         there = _flat(read_tables(self.config_file))
         asked = _flat(read_tables(self.config_file, config_toml))
@@ -265,8 +261,7 @@ class RunDirectory:
         different = [
             f"  {'.'.join(key)}: {_shown(there, key)} there, {_shown(asked, key)} asked"
             for key in sorted(there.keys() | asked.keys())
-            if key not in _LOCATIONS
-            and key not in extendable
+            if key not in _NOT_COMPARED.union(extendable)
             and there.get(key) != asked.get(key)
         ]
         if different:
@@ -314,28 +309,7 @@ def _versions() -> dict[str, str]:
 
 def _is_left_over(name: str) -> bool:
     """Whether a file may lie in a directory whose run was killed while it began."""
-    return name in (".lock", "versions.json", "workers") or name.endswith(".partial")
-
-
-def _append(file: Path, record: Mapping[str, Any]) -> None:
-    with file.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(json_safe(dict(record))) + "\n")
-
-
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Reads whole lines; a torn last line is what a killed process leaves."""
-    if not file.exists():
-        return []
-    lines = file.read_text("utf-8").split("\n")[:-1]
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise CommandError(
-                f"{file}:{number}: expected a JSON object, found {line[:60]!r}"
-            ) from error
-    return records
+    return name in {".lock", "versions.json", "workers"} or name.endswith(".partial")
 
 
 def _flat(tables: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:

@@ -46,6 +46,11 @@ class Run:
     )
     checkpoint_every: int = setting("steps between checkpoints", 1_000, minimum=1)
     keep_checkpoints: int = setting("latest checkpoints to keep", 3, minimum=1)
+    reset_optimizer: bool = setting(
+        "go on from the weights of a checkpoint whose optimizer holds other variables, "
+        "with a fresh optimizer; without it that is an error",
+        False,
+    )
     strategy: str = setting(
         "devices: auto takes every GPU of this machine, or one device",
         "auto",

@@ -5,19 +5,27 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tensorflow as tf
 
-from common.command_line import UsageError
+from common.command_line import CommandError, UsageError
 from common.files import write_text
-from lvbert_tf import LVBertBackbone
 from lvbert_tf.architecture import letters as known_letters
 from lvbert_tf.presets import ModelSize, model_size
 from training.run.devices import set_up
 from training.run.progress import Progress
+from training.studies.latency_stacks import (
+    Stack,
+    keras_stack,
+    onnx_stack,
+    token_inputs,
+)
+
+RUNTIMES = ("keras", "onnx", "onnx-int8")
 
 _FEW, _MANY = 1, 9
 """Layers of the two stacks whose difference is what a layer costs: what a call costs
@@ -34,6 +42,8 @@ def run(
     repeats: int = 30,
     overwrite: bool = False,
     seed: int = 0,
+    runtime: str = "keras",
+    threads: int = 0,
 ) -> dict[str, Any]:
     """Measures the forward pass of each layer type and writes the table.
 
@@ -51,6 +61,9 @@ def run(
         repeats: measurements of each stack.
         overwrite: whether `output` may exist.
         seed: of weights and inputs.
+        runtime: `"keras"`, a compiled function of TensorFlow; `"onnx"` or
+            `"onnx-int8"`, what `python -m export` makes of the stacks, on onnxruntime.
+        threads: for one call; 0 leaves that to the runtime.
 
     Returns:
         `milliseconds` and `spread_milliseconds` (half the interquartile range) by
@@ -72,38 +85,71 @@ def run(
         raise UsageError(
             f"--letters {letters}: expected letters of {''.join(known_letters())}"
         )
+    if runtime not in RUNTIMES:
+        raise UsageError(f"--runtime {runtime}: expected one of {', '.join(RUNTIMES)}")
+    _set_threads(threads if runtime == "keras" else 0)
     set_up(deterministic="off", seed=seed)
     sizes = model_size(size) if isinstance(size, str) else size
-    stacks = {
-        (letter, depth): _stack(letter * depth, sizes, batch, sequence_length, seed)
-        for letter in dict.fromkeys(letters)
-        for depth in (_FEW, _MANY)
-    }
-    times = _measure(stacks, repeats)
-    per_layer = {
-        letter: [
-            (many - few) / (_MANY - _FEW)
-            for many, few in zip(times[letter, _MANY], times[letter, _FEW], strict=True)
-        ]
-        for letter in dict.fromkeys(letters)
-    }
-    milliseconds = {a: max(0.0, statistics.median(t)) for a, t in per_layer.items()}
-    base = statistics.median(
-        statistics.median(times[a, _FEW]) - _FEW * milliseconds[a] for a in per_layer
-    )
+    distinct = list(dict.fromkeys(letters))
+    with TemporaryDirectory() as folder:
+        stacks = make_stacks(
+            stack_architectures(distinct),
+            sizes,
+            batch,
+            sequence_length,
+            runtime=runtime,
+            threads=threads,
+            seed=seed,
+            folder=Path(folder),
+        )
+        times = measure(stacks, repeats)
     result = {
-        "milliseconds": milliseconds,
-        "spread_milliseconds": {a: _spread(t) for a, t in per_layer.items()},
-        "base_milliseconds": max(0.0, base),
+        **table_of(times, distinct),
         "batch": batch,
         "sequence_length": sequence_length,
         "size": size if isinstance(size, str) else None,
         "hidden_dim": sizes.hidden_dim,
         "repeats": repeats,
+        "runtime": runtime,
+        "threads": threads,
         "hardware": hardware(),
     }
     write_text(output, json.dumps(result, indent=2) + "\n")
     return {"output": str(output), **result}
+
+
+def stack_architectures(letters: Iterable[str]) -> list[str]:
+    """Returns the stacks from whose times a table follows."""
+    return [letter * depth for letter in letters for depth in (_FEW, _MANY)]
+
+
+def table_of(
+    times: Mapping[str, Sequence[float]], letters: Sequence[str]
+) -> dict[str, Any]:
+    """Returns what times of `stack_architectures` say about layers.
+
+    Args:
+        times: milliseconds of every stack, round by round.
+        letters: the layer types.
+    """
+    per_layer = {
+        letter: [
+            (many - few) / (_MANY - _FEW)
+            for many, few in zip(
+                times[letter * _MANY], times[letter * _FEW], strict=True
+            )
+        ]
+        for letter in letters
+    }
+    milliseconds = {a: max(0.0, statistics.median(t)) for a, t in per_layer.items()}
+    base = statistics.median(
+        statistics.median(times[a * _FEW]) - _FEW * milliseconds[a] for a in per_layer
+    )
+    return {
+        "milliseconds": milliseconds,
+        "spread_milliseconds": {a: _spread(t) for a, t in per_layer.items()},
+        "base_milliseconds": max(0.0, base),
+    }
 
 
 def hardware() -> dict[str, Any]:
@@ -120,42 +166,74 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def _stack(
-    architecture: str, sizes: "ModelSize", batch: int, length: int, seed: int
-) -> Callable[[], Any]:
-    """Returns a function that runs a backbone once and waits for its output."""
-    import numpy as np
+def make_stacks(
+    architectures: Iterable[str],
+    size: ModelSize,
+    batch: int,
+    length: int,
+    *,
+    runtime: str,
+    threads: int,
+    seed: int,
+    folder: Path,
+) -> dict[str, Stack]:
+    """Returns a function for each architecture that runs it once on a runtime.
 
-    vocabulary_size = 1000  # looking up costs the same in a table of any size
-    backbone = LVBertBackbone(
-        vocabulary_size,
-        architecture,
-        sizes.embedding_dim,
-        sizes.hidden_dim,
-        sizes.intermediate_dim,
-        sizes.num_heads,
-        kernel_size=sizes.kernel_size,
-        max_sequence_length=max(512, length),
-    )
-    generator = np.random.default_rng(seed)
-    ids = generator.integers(vocabulary_size, size=(batch, length))
-    inputs = {
-        "token_ids": tf.constant(ids, tf.int32),
-        "segment_ids": tf.zeros((batch, length), tf.int32),
-        "padding_mask": tf.ones((batch, length), tf.int32),
-    }
-    forward = tf.function(lambda: backbone(inputs, training=False), autograph=False)
-    return lambda: forward().numpy()
+    Args:
+        architectures: strings of letters.
+        size: of all models.
+        batch: B, sequences at once.
+        length: T, tokens.
+        runtime: one of `RUNTIMES`.
+        threads: for one call; 0 leaves that to the runtime.
+        seed: of the inputs.
+        folder: where exports are written.
+    """
+    inputs = token_inputs(batch, length, seed)
+    if runtime == "keras":
+        return {name: keras_stack(name, size, inputs) for name in architectures}
+    stacks = {}
+    with Progress(None, "models", "export") as progress:
+        for name in architectures:
+            stacks[name] = onnx_stack(
+                name,
+                size,
+                inputs,
+                folder / name,
+                quantized=runtime == "onnx-int8",
+                threads=threads,
+            )
+            progress.update(1)
+    return stacks
 
 
-def _measure(
-    stacks: Mapping[tuple[str, int], Callable[[], Any]], repeats: int
-) -> dict[tuple[str, int], list[float]]:
+def predicted_milliseconds(table: Mapping[str, Any], architecture: str) -> float:
+    """Returns what a table says that an architecture takes."""
+    times = table["milliseconds"]
+    return float(table["base_milliseconds"] + sum(times[a] for a in architecture))
+
+
+def _set_threads(threads: int) -> None:
+    """Gives TensorFlow so many threads for one operation, and one for operations.
+
+    Raises:
+        CommandError: if TensorFlow runs already, with another number.
+    """
+    if not threads or tf.config.threading.get_intra_op_parallelism_threads() == threads:
+        return
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError as error:
+        raise CommandError(f"--threads {threads}: {error}") from None
+
+
+def measure(stacks: Mapping[str, Stack], repeats: int) -> dict[str, list[float]]:
     """Returns milliseconds of every stack, `repeats` times in turn."""
     for stack in stacks.values():  # traces, and warms up
         stack()
         stack()
-    times: dict[tuple[str, int], list[float]] = {key: [] for key in stacks}
+    times: dict[str, list[float]] = {key: [] for key in stacks}
     with Progress(repeats, "rounds", "latency") as progress:
         for _ in range(repeats):
             for key, stack in stacks.items():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.command_line import UsageError
 from common.labelled_tables.examples import LabelledExample
 from lvbert_tf import LVBertTextClassifier
 from tests.training.finetuning.conftest import experiment
@@ -14,7 +15,7 @@ from training.finetuning import pretrained, stage, task_data
 from training.finetuning.classifier import ClassifierProblem
 from training.finetuning.encoding import encode, epoch_batches, rounded
 from training.finetuning.learning import learning_of
-from training.finetuning.targets import Targets
+from training.finetuning.targets import Targets, targets_of
 from training.finetuning.tasks import GLUE, SQUAD
 
 
@@ -71,7 +72,7 @@ def test_padding_to_the_batch_changes_no_examples_gradient(
     def gradients(row: int, width: int) -> list[Any]:
         with tf.GradientTape() as tape:
             losses, _ = problem.losses(*problem.batch([row], width), training=False)
-        found = tape.gradient(losses[0], variables)
+        found = tape.gradient(losses, variables)
         return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
 
     for row in range(4):
@@ -142,6 +143,18 @@ def test_defaults_suit_the_models_size(model_dir: Path, data_dir: Path) -> None:
     assert learning(GLUE["rte"], 768, 24) == (1e-4, 0.8, 10)
     assert learning(SQUAD["squad2"], 768, 24) == (2e-4, 0.8, 2)
     assert learning(GLUE["cola"], 64, 8) == (3e-4, 1.0, 3)
+
+
+@pytest.mark.parametrize(
+    "override", ["run.class_weights=balanced", "run.label_smoothing=0.1"]
+)
+def test_settings_that_mean_nothing_are_refused(
+    data_dir: Path, model_dir: Path, override: str
+) -> None:
+    settings = experiment(data_dir, model_dir, override)
+    data = task_data.TaskData(GLUE["sts"], rows(("a", "1"), ("b", "2")), [])
+    with pytest.raises(UsageError, match=override.split("=")[0]):
+        targets_of(data, settings)
 
 
 def test_numbers_come_back_in_the_labels_unit(tmp_path: Path, model_dir: Path) -> None:

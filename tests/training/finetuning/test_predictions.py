@@ -12,7 +12,7 @@ from common.command_line import UsageError
 from lvbert_tf import LVBertTextClassifier
 from tests.commands import run as run_command
 from tests.training.finetuning.conftest import experiment
-from tests.training.finetuning.test_spans import squad_file
+from tests.training.finetuning.squad_files import squad_file
 from training.finetuning import glue_submission, squad_submission, stage
 from training.finetuning.glue_files import FILES
 from training.finetuning.glue_submission import PARTS
@@ -119,6 +119,10 @@ def test_t07_squad_predictions_use_the_tuned_threshold(
     )
     result = stage.run(config, tmp_path / "run")
     run: dict[str, Any] = result["runs"][0]
+    # The average of GLUE needs its eight tasks.
+    ran = run_command("training", "glue-score", tmp_path / "run")
+    assert ran.output["average"] is None
+    assert len(ran.output["missing"]) == 8
     written = squad_submission.run(Path(result["model"]), data, tmp_path / "out", None)
     assert written["threshold"] == run["best_f1_thresh"]
     assert written["f1"] == pytest.approx(run["best_f1"])

@@ -51,6 +51,8 @@ def test_a_table(
         (("--repeats", "0"), "--repeats must be at least 1"),
         (("--letters", "cq"), "--letters cq: expected letters of"),
         (("--size", "huge"), "invalid choice"),
+        (("--runtime", "tflite"), "invalid choice"),
+        (("--threads", "-1"), "--threads must be at least 0"),
     ],
 )
 def test_wrong_usage(
@@ -83,18 +85,39 @@ def test_a_layer_is_the_difference_of_two_stacks(
     """With a made-up clock: 3 ms a call, and for each layer what its letter costs."""
     costs = {"c": 0.5, "s": 0.25}
 
-    def stack(architecture: str, *_: Any) -> Any:
-        return architecture
+    def stacks(architectures: Any, *_: Any, **__: Any) -> Any:
+        return {name: name for name in architectures}
 
     def measure(stacks: Any, repeats: int) -> Any:
-        return {
-            key: [3.0 + sum(costs[a] for a in architecture)] * repeats
-            for key, architecture in stacks.items()
-        }
+        return {key: [3.0 + sum(costs[a] for a in key)] * repeats for key in stacks}
 
-    monkeypatch.setattr(latency, "_stack", stack)
-    monkeypatch.setattr(latency, "_measure", measure)
+    monkeypatch.setattr(latency, "make_stacks", stacks)
+    monkeypatch.setattr(latency, "measure", measure)
     result = latency.run(tmp_path / "latency.json", letters="cs", repeats=4)
     assert result["milliseconds"] == pytest.approx(costs)
     assert result["base_milliseconds"] == pytest.approx(3.0)
     assert result["spread_milliseconds"] == pytest.approx({"c": 0.0, "s": 0.0})
+    # 3 + 0.5 + 2 x 0.25
+    assert latency.predicted_milliseconds(result, "scs") == pytest.approx(4.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["onnx", "onnx-int8"])
+def test_a_table_of_the_exported_artefact(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    runtime: str,
+) -> None:
+    file = tmp_path / "latency.json"
+    status, result, errors = command(
+        capsys,
+        monkeypatch,
+        *("--output", str(file), "--sequence-length", "16", "--repeats", "5"),
+        *("--runtime", runtime, "--threads", "1", "--letters", "f"),
+    )
+    assert status == 0, errors
+    assert 0 < result["milliseconds"]["f"] < 1000
+    assert (result["runtime"], result["threads"]) == (runtime, 1)
+    assert read_latency_table(file)["milliseconds"] == result["milliseconds"]
+    assert list(tmp_path.iterdir()) == [file]

@@ -1,8 +1,9 @@
 """Tries a request again where that can help: after a while, and not for ever."""
 
+import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,26 +79,65 @@ class Retry:
         Raises:
             ClientError: if the last try fails or the time is up, with the last reason.
         """
-        started = time.monotonic()
-        wait_s = self.first_wait_s
-        for number in range(1, self.tries + 1):
+        tries = _Tries(self, what, deadline_s)
+        while True:
             try:
-                return request(max(deadline_s - (time.monotonic() - started), 0.001))
+                return request(tries.left_s())
             except TemporaryError as error:
-                seconds = time.monotonic() - started
-                pause = max(wait_s * random.uniform(0.5, 1.0), error.wait_s or 0.0)
-                pause = min(pause, self.longest_wait_s)
-                # No wait that the deadline would end without another try.
-                if number == self.tries or seconds + pause >= deadline_s:
-                    tries = "1 try" if number == 1 else f"{number} tries"
-                    raise ClientError(
-                        f"{what}: no answer after {tries} in {seconds:.1f} s; the last "
-                        f"failed with: {error}",
-                        error.code,
-                    ) from error
-                sleep(pause)
-                wait_s *= 2
-        raise ValueError(f"tries must be at least 1. Received: tries={self.tries}")
+                sleep(tries.pause_after(error))
+
+    async def run_async(
+        self,
+        request: Callable[[float], Awaitable[Result]],
+        what: str,
+        deadline_s: float = 30.0,
+    ) -> Result:
+        """Does as `run` does, and lets others work while it waits."""
+        tries = _Tries(self, what, deadline_s)
+        while True:
+            try:
+                return await request(tries.left_s())
+            except TemporaryError as error:
+                await asyncio.sleep(tries.pause_after(error))
+
+
+class _Tries:
+    """Counts the tries of one request, and the time that they have left."""
+
+    def __init__(self, retry: Retry, what: str, deadline_s: float) -> None:
+        if retry.tries < 1:
+            raise ValueError(f"tries must be at least 1. Received: tries={retry.tries}")
+        self._retry = retry
+        self._what = what
+        self._deadline_s = deadline_s
+        self._started = time.monotonic()
+        self._wait_s = retry.first_wait_s
+        self._number = 1
+
+    def left_s(self) -> float:
+        """Returns how many seconds the next try may take."""
+        return max(self._deadline_s - (time.monotonic() - self._started), 0.001)
+
+    def pause_after(self, error: TemporaryError) -> float:
+        """Returns how many seconds to wait before the next try.
+
+        Raises:
+            ClientError: if there is none.
+        """
+        seconds = time.monotonic() - self._started
+        pause = max(self._wait_s * random.uniform(0.5, 1.0), error.wait_s or 0.0)
+        pause = min(pause, self._retry.longest_wait_s)
+        # No wait that the deadline would end without another try.
+        if self._number == self._retry.tries or seconds + pause >= self._deadline_s:
+            tries = "1 try" if self._number == 1 else f"{self._number} tries"
+            raise ClientError(
+                f"{self._what}: no answer after {tries} in {seconds:.1f} s; the last "
+                f"failed with: {error}",
+                error.code,
+            ) from error
+        self._number += 1
+        self._wait_s *= 2
+        return pause
 
 
 def batches(items: Sequence[Item], max_batch: int) -> Iterator[Sequence[Item]]:

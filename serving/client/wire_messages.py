@@ -73,6 +73,81 @@ _MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
         ("outputs", 1, "NamedTensor", True),
         ("model_spec", 2, "ModelSpec", False),
     ],
+    "BytesList": [("value", 1, _Field.TYPE_BYTES, True)],
+    "FloatList": [("value", 1, _Field.TYPE_FLOAT, True)],
+    "Int64List": [("value", 1, _Field.TYPE_INT64, True)],
+    "Feature": [
+        ("bytes_list", 1, "BytesList", False),
+        ("float_list", 2, "FloatList", False),
+        ("int64_list", 3, "Int64List", False),
+    ],
+    "NamedFeature": [
+        ("key", 1, _Field.TYPE_STRING, False),
+        ("value", 2, "Feature", False),
+    ],
+    "Features": [("feature", 1, "NamedFeature", True)],
+    "Example": [("features", 1, "Features", False)],
+    "ExampleList": [("examples", 1, "Example", True)],
+    "Input": [("example_list", 1, "ExampleList", False)],
+    "ClassificationRequest": [
+        ("model_spec", 1, "ModelSpec", False),
+        ("input", 2, "Input", False),
+    ],
+    "Class": [
+        ("label", 1, _Field.TYPE_STRING, False),
+        ("score", 2, _Field.TYPE_FLOAT, False),
+    ],
+    "Classifications": [("classes", 1, "Class", True)],
+    "ClassificationResult": [("classifications", 1, "Classifications", True)],
+    "ClassificationResponse": [("result", 1, "ClassificationResult", False)],
+    "GetModelStatusRequest": [("model_spec", 1, "ModelSpec", False)],
+    "StatusProto": [
+        ("error_code", 1, _Field.TYPE_INT32, False),
+        ("error_message", 2, _Field.TYPE_STRING, False),
+    ],
+    "ModelVersionStatus": [
+        ("version", 1, _Field.TYPE_INT64, False),
+        ("state", 2, _Field.TYPE_INT32, False),
+        ("status", 3, "StatusProto", False),
+    ],
+    "GetModelStatusResponse": [
+        ("model_version_status", 1, "ModelVersionStatus", True),
+    ],
+    "GetModelMetadataRequest": [
+        ("model_spec", 1, "ModelSpec", False),
+        ("metadata_field", 2, _Field.TYPE_STRING, True),
+    ],
+    "Any": [
+        ("type_url", 1, _Field.TYPE_STRING, False),
+        ("value", 2, _Field.TYPE_BYTES, False),
+    ],
+    "NamedAny": [
+        ("key", 1, _Field.TYPE_STRING, False),
+        ("value", 2, "Any", False),
+    ],
+    "GetModelMetadataResponse": [
+        ("model_spec", 1, "ModelSpec", False),
+        ("metadata", 2, "NamedAny", True),
+    ],
+    "TensorInfo": [
+        ("name", 1, _Field.TYPE_STRING, False),
+        ("dtype", 2, _Field.TYPE_INT32, False),
+        ("tensor_shape", 3, "TensorShapeProto", False),
+    ],
+    "NamedTensorInfo": [
+        ("key", 1, _Field.TYPE_STRING, False),
+        ("value", 2, "TensorInfo", False),
+    ],
+    "SignatureDef": [
+        ("inputs", 1, "NamedTensorInfo", True),
+        ("outputs", 2, "NamedTensorInfo", True),
+        ("method_name", 3, _Field.TYPE_STRING, False),
+    ],
+    "NamedSignatureDef": [
+        ("key", 1, _Field.TYPE_STRING, False),
+        ("value", 2, "SignatureDef", False),
+    ],
+    "SignatureDefMap": [("signature_def", 1, "NamedSignatureDef", True)],
 }
 
 
@@ -103,6 +178,22 @@ def _build() -> dict[str, Any]:
 _CLASSES = _build()
 PredictRequest: Any = _CLASSES["PredictRequest"]
 PredictResponse: Any = _CLASSES["PredictResponse"]
+ClassificationRequest: Any = _CLASSES["ClassificationRequest"]
+ClassificationResponse: Any = _CLASSES["ClassificationResponse"]
+GetModelStatusRequest: Any = _CLASSES["GetModelStatusRequest"]
+GetModelStatusResponse: Any = _CLASSES["GetModelStatusResponse"]
+GetModelMetadataRequest: Any = _CLASSES["GetModelMetadataRequest"]
+GetModelMetadataResponse: Any = _CLASSES["GetModelMetadataResponse"]
+SignatureDefMap: Any = _CLASSES["SignatureDefMap"]
+
+
+def dtype_name(number: int) -> str:
+    """Returns TensorFlow's name of a type: ``DT_INT32``, ``DT_STRING``."""
+    if number not in _NAMES:
+        return str(number) if number else "DT_INVALID"
+    name = _NAMES[number][0]
+    common = {"float32": "float", "float64": "double", "object": "string"}
+    return f"DT_{common.get(name, name).upper()}"
 
 
 def write_tensor(array: Array, proto: Any) -> None:
