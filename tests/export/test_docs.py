@@ -21,10 +21,11 @@ def test_every_example_runs_in_order(
     # As installed: the folder that the distribution is built from.
     monkeypatch.syspath_prepend(REPOSITORY / "serving")
     shutil.copytree(artefacts.model(), tmp_path / "runs" / "reviews" / "model")
+    texts = [text for text in TEXTS if text.strip()]  # a table has no empty texts
     labels = [
-        answer["label"] for answer in OnnxClassifier(artefacts.onnx()).predict(TEXTS)
+        answer["label"] for answer in OnnxClassifier(artefacts.onnx()).predict(texts)
     ]
-    rows = [f"{text}\t{label}" for text, label in zip(TEXTS, labels, strict=True)]
+    rows = [f"{text}\t{label}" for text, label in zip(texts, labels, strict=True)]
     Path("dev.tsv").write_text("\n".join(["text\tlabel", *rows]), encoding="utf-8")
 
     text = (REPOSITORY / "docs" / "export.md").read_text(encoding="utf-8")

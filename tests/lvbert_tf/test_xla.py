@@ -38,7 +38,9 @@ def _model(kind: str) -> Any:
     return model
 
 
-@pytest.mark.parametrize("kind", ["supernet", "mlm", "electra"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("supernet", marks=pytest.mark.slow), "mlm", "electra"]
+)
 def test_a_compiled_step_computes_the_same(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

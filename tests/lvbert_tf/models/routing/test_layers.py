@@ -47,7 +47,9 @@ def _assert_equal_after_steps(one: Any, other: Any, steps: list[Any]) -> None:
         assert difference < 5e-6, ours.path
 
 
-@pytest.mark.parametrize("num_layers", [1, 6], ids=lambda n: f"{n} positions")
+@pytest.mark.parametrize(
+    "num_layers", [1, pytest.param(6, marks=pytest.mark.slow)], ids=["1", "6"]
+)
 def test_traced_once_or_for_every_position(num_layers: int) -> None:
     """With dropout; 6 positions leave a group of 2 after one of 4."""
     nets = [_supernet(compiled, num_layers, dropout=0.1) for compiled in (False, True)]
