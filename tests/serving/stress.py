@@ -1,8 +1,8 @@
 """A server at saturation while its versions change: ``make stress``.
 
 Good, bad, huge, aborted and slow requests, version swaps, a version that cannot be
-loaded, label moves; then SIGTERM under load, and kill -9 and a restart. It ends with
-status 1 for a wrong answer, memory that is not given back, or a server that does not
+loaded, label moves; then SIGTERM as the clients stop, and kill -9 and a restart. It
+ends with status 1 for a wrong answer, memory that is not given back, or a server that does not
 stop; it writes a picture of latency and memory over time.
 """
 
