@@ -2,8 +2,8 @@
 
 Good, bad, huge, aborted and slow requests, version swaps, a version that cannot be
 loaded, label moves; then SIGTERM as the clients stop, and kill -9 and a restart. It
-ends with status 1 for a wrong answer, memory that is not given back, or a server that does not
-stop; it writes a picture of latency and memory over time.
+ends with status 1 for a wrong answer, memory that is not given back, or a server that
+does not stop; it writes a picture of latency and memory over time.
 """
 
 import argparse
