@@ -1,5 +1,6 @@
 """What an export asks of each kind of model."""
 
+import abc
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class Head:
+class Head(abc.ABC):
     """The part of an export that depends on the kind of model.
 
     Attributes:
@@ -45,9 +46,9 @@ class Head:
         """Returns the token inputs in an integer type."""
         return tuple(Tensor(name, dtype, (BATCH, SEQUENCE)) for name in TOKEN_INPUTS)
 
+    @abc.abstractmethod
     def token_outputs(self, task: "Task") -> tuple[Tensor, ...]:
         """Returns what the token inputs give."""
-        raise NotImplementedError
 
     def saved_model_outputs(self, task: "Task") -> tuple[Tensor, ...]:
         """Returns what the SavedModel's signature of tokens gives."""
@@ -61,6 +62,7 @@ class Head:
         """Returns what TensorFlow Serving's Classify gives; nothing: no such."""
         return ()
 
+    @abc.abstractmethod
     def compute(
         self, model: Any, task: "Task", inputs: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -71,7 +73,6 @@ class Head:
             task: what it does.
             inputs: int32 tensors by the names of `token_inputs`, padded as in training.
         """
-        raise NotImplementedError
 
     def finish(self, task: "Task", outputs: dict[str, Any], length: Any) -> Any:
         """Cuts outputs with an axis of tokens to the `length` that was given."""
@@ -92,6 +93,7 @@ class Head:
         outputs = graph.run(dict(zip(TOKEN_INPUTS, inputs, strict=True)))
         return {**self.answer(graph.task, outputs), "truncated": truncated}
 
+    @abc.abstractmethod
     def emit(
         self,
         builder: "GraphBuilder",
@@ -112,7 +114,6 @@ class Head:
         Returns:
             Names of tensors by names of outputs.
         """
-        raise NotImplementedError
 
     def reference(
         self, model: Any, task: "Task", batch: Mapping[str, Array]
@@ -129,11 +130,11 @@ class Head:
         finished: dict[str, Array] = self.finish(task, outputs, length)
         return finished
 
+    @abc.abstractmethod
     def keras_outputs(
         self, model: Any, task: "Task", inputs: dict[str, Array]
     ) -> dict[str, Array]:
         """Returns `token_outputs` of the Keras model for its own inputs."""
-        raise NotImplementedError
 
     def more_inputs(self, task: "Task", batch: dict[str, Array]) -> dict[str, Array]:
         """Returns inputs of cases beside `TOKEN_INPUTS`."""
@@ -145,11 +146,11 @@ class Head:
         """Returns the numbers in outputs that can be compared one by one."""
         return dict(outputs)
 
+    @abc.abstractmethod
     def text_cases(self, model: Any, task: "Task", seed: int = 0) -> "list[Case]":
         """Returns raw texts with what Keras gives for them."""
-        raise NotImplementedError
 
-    def check_answers(
+    def check_answers(  # noqa: B027  most heads give numbers only
         self, case: "Case", answer: Mapping[str, Array], task: "Task"
     ) -> None:
         """Checks what is no number in an answer.

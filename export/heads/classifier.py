@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from common.command_line import CommandError
 from export.heads.base import Array, Head, keras_names, packed_texts
 from export.signatures import BATCH, Tensor
 
@@ -81,7 +82,10 @@ class ClassifierHead(Head):
             elif activation == "sigmoid":
                 scores = builder.op("Sigmoid", scores)
             elif activation != "linear":
-                raise NotImplementedError(activation)
+                raise CommandError(
+                    "the ONNX graph of a classifier ends in softmax, sigmoid or "
+                    f"nothing. Received: activation={activation!r}"
+                )
         return {"scores": scores}
 
     def keras_outputs(

@@ -1,5 +1,6 @@
 """What REST and gRPC clients are told alike, and how they are closed."""
 
+import abc
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -54,12 +55,12 @@ class ClientOptions:
             )
 
 
-class Closing:
+class Closing(abc.ABC):
     """A client that a ``with`` block closes."""
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Closes the connections."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -75,12 +76,12 @@ class Closing:
         self.close()
 
 
-class AsyncClosing:
+class AsyncClosing(abc.ABC):
     """A client that an ``async with`` block closes."""
 
+    @abc.abstractmethod
     async def close(self) -> None:
         """Closes the connections."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         """Returns the client itself."""
