@@ -37,7 +37,10 @@ def _processor() -> str:
 
 
 def milliseconds(
-    cases: Mapping[str, Callable[[], Any]], repetitions: int = 15, warmups: int = 3
+    cases: Mapping[str, Callable[[], Any]],
+    repetitions: int = 15,
+    warmups: int = 3,
+    settling: int = 0,
 ) -> dict[str, dict[str, float]]:
     """Times all cases in turn, so that a disturbance meets them alike.
 
@@ -45,6 +48,9 @@ def milliseconds(
         cases: name to a function that does the work and waits for it.
         repetitions: timed calls of each.
         warmups: calls before, not timed (tracing, allocation).
+        settling: calls of each turn before the timed one, not timed: threads of the
+            runtime whose turn it was go on looking for work for a while, and caches
+            hold its weights.
 
     Returns:
         For each name `median`, `fastest` and `spread`, the distance between the
@@ -56,6 +62,8 @@ def milliseconds(
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(repetitions):
         for name, case in cases.items():
+            for _ in range(settling):
+                case()
             start = time.perf_counter()
             case()
             times[name].append(1000 * (time.perf_counter() - start))

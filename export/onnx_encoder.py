@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from export.heads import head_of
+from export.heads.base import EncodedGraph
 from export.onnx_builder import GraphBuilder
 from export.signatures import SEQUENCE, TOKEN_INPUTS, Signature, Tensor
 from export.task import Task
@@ -67,7 +68,7 @@ def emit_model(model: Any, task: Task, signature: Signature, opset: int) -> Any:
     given = {tensor.name: tensor.name for tensor in signature.inputs}
     inputs = _padded(builder, task, given) if task.fixed_length else given
     hidden = emit_encoder(builder, model.backbone, *(inputs[n] for n in TOKEN_INPUTS))
-    outputs = head_of(task).emit(builder, model, task, hidden, inputs)
+    outputs = head_of(task).emit(EncodedGraph(builder, model, task, hidden, inputs))
     for tensor in signature.outputs:
         output = outputs[tensor.name]
         if task.fixed_length and SEQUENCE in tensor.axes:

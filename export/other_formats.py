@@ -1,7 +1,6 @@
 """Models as single files: ``.keras``, safetensors and LiteRT, each read back."""
 
 import json
-import os
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from common.command_line import CommandError, UsageError
 from export.heads import head_of
 from export.parity import ONNX_TOLERANCE, Comparison, token_case
+from export.publication import working_folder
 from export.signatures import TOKEN_INPUTS
 from export.task import Task, describe_task
 
@@ -54,6 +54,13 @@ def write_safetensors(model: Any, file: Path) -> dict[str, Any]:
         CommandError: if what is read back differs.
     """
     arrays = {weight.path: np.asarray(weight.numpy()) for weight in model.weights}
+    if len(arrays) < len(model.weights):
+        paths = [weight.path for weight in model.weights]
+        twice = sorted({path for path in paths if paths.count(path) > 1})
+        raise CommandError(
+            f"{file}: the format needs a name of its own for each weight. "
+            f"Several have the path {', '.join(twice)}"
+        )
     metadata = {
         "class": type(model).__name__,
         "backbone": json.dumps(model.backbone.get_config(), default=str),
@@ -218,12 +225,10 @@ def _written(file: Path, suffix: str, write: Callable[[Path], None]) -> dict[str
         )
     if file.exists():
         raise UsageError(f"--output: {file} exists. Expected a new file")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # Keras goes by the suffix.
-    partial = file.with_name(f".{os.getpid()}-{file.name}")
-    try:
+    with working_folder(file) as folder:
+        partial = folder / file.name  # Keras goes by the suffix
         write(partial)
+        if file.exists():
+            raise UsageError(f"--output: {file} appeared while the export ran")
         partial.rename(file)
-    finally:
-        partial.unlink(missing_ok=True)
     return {"path": str(file), "bytes": file.stat().st_size}

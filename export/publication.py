@@ -1,7 +1,9 @@
 """Artefacts appear under their final name whole, or not at all."""
 
+import fcntl
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,20 +19,14 @@ def published(final: Path) -> Iterator[Path]:
     """Gives a folder to write into, which then gets the name `final`.
 
     TensorFlow Serving polls for folders whose names are numbers and would load a half
-    written one, so the folder has a name that is none. Whatever goes wrong, it and
-    parents made for it are removed.
+    written one, so the folder has a name that is none.
 
     Raises:
         UsageError: if `final` exists and is more than an empty folder.
     """
     if final.exists() and not (final.is_dir() and not any(final.iterdir())):
         raise UsageError(f"--output: {final} exists. Expected a new directory")
-    made = [parent for parent in final.parents if not parent.exists()]
-    final.parent.mkdir(parents=True, exist_ok=True)
-    partial = final.with_name(f".{final.name}.partial-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    with working_folder(final) as partial:
         yield partial
         try:
             partial.rename(final)
@@ -38,12 +34,64 @@ def published(final: Path) -> Iterator[Path]:
             raise UsageError(
                 f"--output: {final} appeared while the export ran ({error})"
             ) from error
+
+
+@contextmanager
+def working_folder(final: Path) -> Iterator[Path]:
+    """Gives a hidden folder beside `final`, and removes it where it still is.
+
+    Whatever goes wrong, parents made for it are removed too; what an export that was
+    killed left is removed by the next one of that name.
+    """
+    made = [parent for parent in final.parents if not parent.exists()]
+    final.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_over(final)
+    partial, lock = _locked_folder(final)
+    try:
+        yield partial
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         for parent in made:
             if not any(parent.iterdir()):
                 parent.rmdir()
         raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_folder(final: Path) -> tuple[Path, int]:
+    """Makes a folder beside `final`, locked while this process has it open."""
+    while True:
+        partial = final.with_name(f"{_prefix(final)}{secrets.token_hex(4)}")
+        partial.mkdir()
+        lock = os.open(partial, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if partial.exists():  # no other export took it for left over meanwhile
+            return partial, lock
+        os.close(lock)
+
+
+def _remove_left_over(final: Path) -> None:
+    """Removes folders of exports to `final` whose processes are gone."""
+    for folder in final.parent.iterdir():
+        if not folder.name.startswith(_prefix(final)):
+            continue
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:  # gone meanwhile, or nothing that an export made
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass  # another export is at work in it
+        finally:
+            os.close(lock)
+
+
+def _prefix(final: Path) -> str:
+    return f".{final.name}.partial-"
 
 
 def version_directory(base: Path, version: int | str | None) -> Path:

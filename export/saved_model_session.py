@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of graphs that take text
 
 from common.command_line import CommandError
+from export.quiet_runtime import without_notes
 from export.signatures import Signature
 
 Array = npt.NDArray[Any]
@@ -38,7 +39,7 @@ class SavedModelSession:
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph)
         try:
-            with graph.as_default(), _without_advice():
+            with graph.as_default(), _without_advice(), without_notes():
                 meta_graph = tf.compat.v1.saved_model.loader.load(
                     self._session, [tf.saved_model.SERVING], str(path)
                 )

@@ -127,9 +127,7 @@ def describe_task(
         vocabulary_size=backbone.vocabulary_size,
         num_segments=backbone.num_segments,
         pad_token_id=model.preprocessor.tokenizer.pad_token_id,
-        # Attention ignores padding by its own mask, feed-forward never sees any.
-        fixed_length=not backbone.mask_convolution
-        and bool(set(backbone.architecture) - {"s", "f"}),
+        fixed_length=backbone.sees_padding,
         kind=kind,
         hidden_dim=backbone.hidden_dim,
         beam_size=model.beam_size if spans else 0,

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from export.heads.base import Array, Head, keras_names, packed_texts
+from export.heads.base import Array, EncodedGraph, Head, keras_names, packed_texts
 from export.signatures import BATCH, SEQUENCE, TOKEN_INPUTS, Tensor
 
 if TYPE_CHECKING:
-    from export.onnx_builder import GraphBuilder
     from export.parity import Case
     from export.task import Task
 
@@ -64,22 +63,15 @@ class BackboneHead(Head):
         outputs = graph.run(dict(zip(TOKEN_INPUTS, inputs, strict=True)))
         return {**outputs, "padding_mask": inputs[2], "truncated": truncated}
 
-    def emit(
-        self,
-        builder: "GraphBuilder",
-        model: Any,
-        task: "Task",
-        hidden: str,
-        inputs: Mapping[str, str],
-    ) -> dict[str, str]:
+    def emit(self, graph: "EncodedGraph") -> dict[str, str]:
         """Writes both outputs."""
+        builder = graph.builder
         with builder.scope("head"):
-            real = builder.op("Cast", inputs["padding_mask"], to=1)
+            real = builder.op("Cast", graph.inputs["padding_mask"], to=1)
             real = builder.op("Unsqueeze", real, builder.integers(2))
-            first = builder.slice(hidden, 1, 0, 1)
             return {
-                "sequence_output": builder.op("Mul", hidden, real),
-                "pooled_output": builder.reshape(first, 0, task.hidden_dim),
+                "sequence_output": builder.op("Mul", graph.hidden, real),
+                "pooled_output": graph.first_token(),
             }
 
     def keras_outputs(

@@ -3,6 +3,7 @@
 import abc
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,30 @@ if TYPE_CHECKING:
     from export.task import Task
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class EncodedGraph:
+    """An ONNX graph up to the encoder's hidden states, which a head continues.
+
+    Attributes:
+        builder: takes the nodes.
+        model: the Keras model.
+        task: what it does.
+        hidden: name of the hidden states, float32 (B, T, H).
+        inputs: names of the token inputs, padded as in training, by their own.
+    """
+
+    builder: "GraphBuilder"
+    model: Any
+    task: "Task"
+    hidden: str
+    inputs: Mapping[str, str]
+
+    def first_token(self) -> str:
+        """Writes the hidden states of first tokens, float32 (B, H)."""
+        first = self.builder.slice(self.hidden, 1, 0, 1)
+        return self.builder.reshape(first, 0, self.task.hidden_dim)
 
 
 class Head(abc.ABC):
@@ -94,22 +119,11 @@ class Head(abc.ABC):
         return {**self.answer(graph.task, outputs), "truncated": truncated}
 
     @abc.abstractmethod
-    def emit(
-        self,
-        builder: "GraphBuilder",
-        model: Any,
-        task: "Task",
-        hidden: str,
-        inputs: Mapping[str, str],
-    ) -> dict[str, str]:
+    def emit(self, graph: "EncodedGraph") -> dict[str, str]:
         """Writes `token_outputs` as ONNX nodes.
 
         Args:
-            builder: takes the nodes.
-            model: the Keras model.
-            task: what it does.
-            hidden: the encoder's hidden states, float32 (B, T, H).
-            inputs: names of the token inputs, padded as in training.
+            graph: the graph up to the encoder's hidden states.
 
         Returns:
             Names of tensors by names of outputs.

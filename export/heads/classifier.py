@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.command_line import CommandError
-from export.heads.base import Array, Head, keras_names, packed_texts
+from export.heads.base import Array, EncodedGraph, Head, keras_names, packed_texts
 from export.signatures import BATCH, Tensor
 
 if TYPE_CHECKING:
-    from export.onnx_builder import GraphBuilder
     from export.parity import Case
     from export.task import Task
 
@@ -60,24 +59,17 @@ class ClassifierHead(Head):
         best = tf.argmax(outputs["scores"], axis=-1)
         return {**outputs, "label": tf.gather(tf.constant(task.labels), best)}
 
-    def emit(
-        self,
-        builder: "GraphBuilder",
-        model: Any,
-        task: "Task",
-        hidden: str,
-        inputs: Mapping[str, str],
-    ) -> dict[str, str]:
+    def emit(self, graph: "EncodedGraph") -> dict[str, str]:
         """Writes the dense layer on the first token, and its activation."""
         import keras
 
+        builder, dense = graph.builder, graph.model.output_dense
         with builder.scope("head"):
-            first = builder.slice(hidden, 1, 0, 1)
-            first = builder.reshape(first, 0, model.backbone.hidden_dim)
-            dense = model.output_dense
-            scores = builder.dense(first, dense.kernel, dense.bias, "logits")
-            activation = keras.activations.serialize(model.activation)
-            if task.logits or activation == "softmax":
+            scores = builder.dense(
+                graph.first_token(), dense.kernel, dense.bias, "logits"
+            )
+            activation = keras.activations.serialize(graph.model.activation)
+            if graph.task.logits or activation == "softmax":
                 scores = builder.op("Softmax", scores, axis=-1)
             elif activation == "sigmoid":
                 scores = builder.op("Sigmoid", scores)

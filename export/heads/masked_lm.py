@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from export.heads.base import Array, Head, keras_names
+from export.heads.base import Array, EncodedGraph, Head, keras_names
 from export.signatures import BATCH, KERAS_INPUTS, MASKS, TOKEN_INPUTS, Tensor
 
 if TYPE_CHECKING:
-    from export.onnx_builder import GraphBuilder
     from export.parity import Case
     from export.task import Task
 
@@ -79,23 +78,17 @@ class MaskedLMHead(Head):
             "truncated": truncated,
         }
 
-    def emit(
-        self,
-        builder: "GraphBuilder",
-        model: Any,
-        task: "Task",
-        hidden: str,
-        inputs: Mapping[str, str],
-    ) -> dict[str, str]:
+    def emit(self, graph: "EncodedGraph") -> dict[str, str]:
         """Writes the head, whose product takes the table of the embeddings."""
-        head = model.masked_lm_head
+        builder, head = graph.builder, graph.model.masked_lm_head
         table = "embeddings/token_embedding"
         if table not in builder.initializers:
             raise ValueError(f"the encoder's graph has no {table}")
         with builder.scope("head"):
             # Gathers rows b of positions (B, M) from (B, T, H).
-            at = builder.op("Unsqueeze", inputs["mask_positions"], builder.integers(2))
-            hidden = builder.op("GatherND", hidden, at, batch_dims=1)
+            positions = graph.inputs["mask_positions"]
+            at = builder.op("Unsqueeze", positions, builder.integers(2))
+            hidden = builder.op("GatherND", graph.hidden, at, batch_dims=1)
             dense = head.dense
             inner = builder.gelu(
                 builder.dense(hidden, dense.kernel, dense.bias, "dense")

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from export.heads.base import Array, Head, keras_names
+from export.heads.base import Array, EncodedGraph, Head, keras_names
 from export.signatures import BATCH, SEQUENCE, TOKEN_INPUTS, Tensor
 
 if TYPE_CHECKING:
-    from export.onnx_builder import GraphBuilder
     from export.parity import Case
     from export.task import Task
 
@@ -106,18 +105,13 @@ class SpanPredictorHead(Head):
             "truncated": windows.question_tokens_cut > 0,
         }
 
-    def emit(
-        self,
-        builder: "GraphBuilder",
-        model: Any,
-        task: "Task",
-        hidden: str,
-        inputs: Mapping[str, str],
-    ) -> dict[str, str]:
+    def emit(self, graph: "EncodedGraph") -> dict[str, str]:
         """Writes the head of `lvbert_tf.layers.span_head`."""
         from export.heads.span_nodes import emit_span_head
 
-        return emit_span_head(builder, model.span_head, hidden, inputs)
+        return emit_span_head(
+            graph.builder, graph.model.span_head, graph.hidden, graph.inputs
+        )
 
     def keras_outputs(
         self, model: Any, task: "Task", inputs: dict[str, Array]

@@ -160,6 +160,15 @@ class LVBertBackbone(Backbone):
         }
         return cls(vocabulary_size, architecture, **arguments)
 
+    @property
+    def sees_padding(self) -> bool:
+        """Whether hidden states of tokens depend on how much padding follows them.
+
+        Attention ignores padding by its own mask and feed-forward never sees any;
+        convolutions without a mask do see it, and so may layers of your own.
+        """
+        return not self.mask_convolution and bool(set(self.architecture) - {"s", "f"})
+
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Encodes inputs, after refusing ids that are no integers."""
         check_ids_of(inputs)

@@ -121,6 +121,9 @@ class LVBertMaskedLM(MaskedLM):
     ) -> list[list[list[tuple[str, float]]]]:
         """Proposes tokens for every literal `[MASK]` in some texts.
 
+        A text's proposals do not depend on the other texts: a model that sees the
+        padding gets every text padded to `sequence_length`, as in training.
+
         Args:
             texts: strings, each with at least one `[MASK]`.
             top_k: proposals for each mask, most probable first.
@@ -142,7 +145,9 @@ class LVBertMaskedLM(MaskedLM):
             )
         if not len(texts):
             return []
-        inputs = self.preprocessor.blanks(texts)
+        inputs = self.preprocessor.blanks(
+            texts, whole_window=self.backbone.sees_padding
+        )
         weights = inputs.pop("mask_weights")
         logits = tf.cast(self(inputs, training=False), tf.float32)
         probabilities, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)

@@ -87,11 +87,15 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             inputs, masked["mask_ids"], masked["mask_weights"]
         )
 
-    def blanks(self, texts: Sequence[str]) -> dict[str, Any]:
+    def blanks(
+        self, texts: Sequence[str], *, whole_window: bool = False
+    ) -> dict[str, Any]:
         """Returns inputs in which every literal `[MASK]` is one masked token.
 
         Args:
             texts: strings (B,).
+            whole_window: whether rows are padded to `sequence_length`, as in training,
+                instead of to the longest text: for a model that sees the padding.
 
         Returns:
             The model's inputs as numpy arrays; `mask_positions` int32 (B, P), P the
@@ -126,7 +130,8 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
                     f"{limit} that `sequence_length={self.sequence_length}` holds"
                 )
             rows.append([special.cls, *body[:limit], special.sep])
-        width = max(map(len, rows), default=0)
+        longest = max(map(len, rows), default=0)
+        width = self.sequence_length if whole_window else longest
         ids = np.full((len(rows), width), special.pad, "int32")
         for row, tokens in zip(ids, rows, strict=True):
             row[: len(tokens)] = tokens

@@ -1,5 +1,8 @@
 """Artefacts appear whole or not at all."""
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 from common.command_line import UsageError
 from export.publication import published, version_directory, versions
+from tests.paths import REPOSITORY
 
 
 def test_the_folder_gets_its_name_at_the_end(tmp_path: Path) -> None:
@@ -59,6 +63,39 @@ def test_a_folder_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> N
         race()
     assert (final / "file").read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [final]
+
+
+def test_what_a_killed_export_left_goes_with_the_next(tmp_path: Path) -> None:
+    final = tmp_path / "out"
+    started = tmp_path / "started"
+    program = (
+        "import pathlib, sys, time\n"
+        "from export.publication import published\n"
+        "with published(pathlib.Path(sys.argv[1])) as folder:\n"
+        "    (folder / 'file').write_text('half')\n"
+        "    pathlib.Path(sys.argv[2]).write_text(folder.name)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, final, started], cwd=REPOSITORY
+    ) as process:
+        while not (started.exists() and started.read_text()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        theirs = tmp_path / started.read_text()
+        # While it runs, its folder is its own, and another export has another one.
+        with published(final) as folder:
+            assert folder != theirs
+            assert (theirs / "file").read_text() == "half"
+            (folder / "file").write_text("whole")
+        process.kill()
+    (final / "file").unlink()
+    assert theirs.exists()
+    with published(final) as folder:
+        assert not theirs.exists()
+        (folder / "file").write_text("whole")
+    assert sorted(tmp_path.iterdir()) == [final, started]
+    assert (final / "file").read_text() == "whole"
 
 
 @given(st.sets(st.integers(1, 2**62), max_size=5))

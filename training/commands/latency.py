@@ -4,51 +4,33 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from common.command_line import UsageError
+from training.run import settings
+from training.run.flags import add_stage_arguments, overrides_of
+from training.studies.latency_experiment import (
+    LATENCY,
+    LATENCY_FLAGS,
+    LatencyExperiment,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument(
-        "--output", type=Path, required=True, help="JSON file for `search`"
+    add_stage_arguments(
+        parser,
+        LatencyExperiment,
+        LATENCY_FLAGS,
+        run_dir="where the configuration, the versions, the result and, without "
+        "--output, the table are written",
+        run_dir_required=False,
     )
     parser.add_argument(
-        "--batch", type=int, default=1, help="sequences at once (default: 1)"
-    )
-    parser.add_argument(
-        "--sequence-length", type=int, default=128, help="tokens (default: 128)"
-    )
-    parser.add_argument(
-        "--size",
-        choices=("small", "medium", "base"),
-        default="small",
-        help="the paper's model size (default: small)",
-    )
-    parser.add_argument(
-        "--letters", default="csf", help="layer types to measure (default: csf)"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=30, help="measurements (default: 30)"
-    )
-    parser.add_argument(
-        "--runtime",
-        choices=("keras", "onnx", "onnx-int8"),
-        default="keras",
-        help="what the model will run on: TensorFlow, or what `python -m export onnx` "
-        "and `quantize` make of it, on onnxruntime (default: keras)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=0,
-        metavar="N",
-        help="threads for one call (default 0: as many as the runtime takes)",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="JSON table for `search` (default: latency.json in --run-dir)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing --output"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of weights and inputs (default: 0)"
     )
 
 
@@ -56,23 +38,13 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
     from training.studies.latency import run
 
-    for name in ("batch", "sequence_length", "repeats"):
-        if getattr(arguments, name) < 1:
-            raise UsageError(
-                f"--{name.replace('_', '-')} must be at least 1, "
-                f"found {getattr(arguments, name)}"
-            )
-    if arguments.threads < 0:
-        raise UsageError(f"--threads must be at least 0, found {arguments.threads}")
+    overrides = overrides_of(arguments, LATENCY_FLAGS)
+    configuration = settings.load(
+        LatencyExperiment, LATENCY, arguments.config, overrides
+    )
     return run(
-        arguments.output,
-        batch=arguments.batch,
-        sequence_length=arguments.sequence_length,
-        size=arguments.size,
-        letters=arguments.letters,
-        repeats=arguments.repeats,
+        configuration,
+        output=arguments.output,
+        run_dir=arguments.run_dir,
         overwrite=arguments.overwrite,
-        seed=arguments.seed,
-        runtime=arguments.runtime,
-        threads=arguments.threads,
     )

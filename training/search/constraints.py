@@ -1,6 +1,7 @@
 """From the options of ``search`` to the constraints of its space."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,6 +96,13 @@ def make_constraint(
                 f"--latency-table: it has no time for letter {lacking[0]!r}, only for "
                 f"{', '.join(milliseconds)}"
             )
+        width = latency_table.get("hidden_dim", dimensions.hidden_dim)
+        if width != dimensions.hidden_dim:
+            raise UsageError(
+                f"--latency-table: its layers are {width} wide, those of the supernet "
+                f"{dimensions.hidden_dim}; measure with "
+                f"--set model.hidden_dim={dimensions.hidden_dim}"
+            )
         costs = {a: float(milliseconds[a]) for a in letters}
         base = float(latency_table.get("base_milliseconds", 0.0))
         return Constraint(name, costs, maximum, base)
@@ -112,15 +120,16 @@ def read_latency_table(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text("utf-8"))
         times = [float(value) for value in content["milliseconds"].values()]
+        everything = [*times, float(content.get("base_milliseconds", 0.0))]
     except OSError as error:
         raise UsageError(f"--latency-table {file}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"--latency-table {file}: expected a table that `latency` wrote: {error}"
         ) from error
-    if not times or min(times) < 0:
+    if not times or not all(0 <= value < math.inf for value in everything):
         raise UsageError(
-            f"--latency-table {file}: expected times from 0, found {times}"
+            f"--latency-table {file}: expected times from 0, found {everything}"
         )
     table: dict[str, Any] = content
     return table

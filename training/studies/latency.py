@@ -18,6 +18,8 @@ from lvbert_tf.architecture import letters as known_letters
 from lvbert_tf.presets import ModelSize, model_size
 from training.run.devices import set_up
 from training.run.progress import Progress
+from training.run.stage import run_once
+from training.studies.latency_experiment import LATENCY, LatencyExperiment
 from training.studies.latency_stacks import (
     Stack,
     keras_stack,
@@ -25,25 +27,18 @@ from training.studies.latency_stacks import (
     token_inputs,
 )
 
-RUNTIMES = ("keras", "onnx", "onnx-int8")
-
 _FEW, _MANY = 1, 9
 """Layers of the two stacks whose difference is what a layer costs: what a call costs
 beside its layers falls out."""
+_TABLE = "latency.json"
 
 
 def run(
-    output: Path,
+    configuration: LatencyExperiment,
     *,
-    batch: int = 1,
-    sequence_length: int = 128,
-    size: "str | ModelSize" = "small",
-    letters: str = "csf",
-    repeats: int = 30,
+    output: Path | None = None,
+    run_dir: Path | None = None,
     overwrite: bool = False,
-    seed: int = 0,
-    runtime: str = "keras",
-    threads: int = 0,
 ) -> dict[str, Any]:
     """Measures the forward pass of each layer type and writes the table.
 
@@ -53,25 +48,43 @@ def run(
     left: embeddings, projection and the call itself.
 
     Args:
-        output: JSON file to write.
-        batch: B, sequences at once.
-        sequence_length: T.
-        size: the model's size.
-        letters: the layer types.
-        repeats: measurements of each stack.
+        configuration: of the command. Runtime `"keras"` is a compiled function of
+            TensorFlow; `"onnx"` and `"onnx-int8"` are what `python -m export` makes of
+            the stacks, on onnxruntime.
+        output: JSON file to write; None: in `run_dir`.
+        run_dir: keeps the configuration and the result; measured once, it is not
+            measured again.
         overwrite: whether `output` may exist.
-        seed: of weights and inputs.
-        runtime: `"keras"`, a compiled function of TensorFlow; `"onnx"` or
-            `"onnx-int8"`, what `python -m export` makes of the stacks, on onnxruntime.
-        threads: for one call; 0 leaves that to the runtime.
 
     Returns:
         `milliseconds` and `spread_milliseconds` (half the interquartile range) by
         letter, `base_milliseconds`, `hardware` and what was measured.
 
     Raises:
-        UsageError: if `output` exists or a letter is unknown.
+        UsageError: if neither place is given, `output` exists or a letter is unknown.
     """
+    file = _file(output, run_dir, overwrite)
+    letters = configuration.model.letters
+    unknown = [letter for letter in letters if letter not in known_letters()]
+    if unknown or not letters:
+        raise UsageError(
+            f"--letters {letters}: expected letters of {''.join(known_letters())}"
+        )
+    # The table is of one machine.
+    identity = {"processor": _processor(), "cores": len(os.sched_getaffinity(0))}
+    table = run_once(
+        LATENCY, configuration, run_dir, identity, lambda: _measured(configuration)
+    )
+    write_text(file, json.dumps(table, indent=2) + "\n")
+    return {"output": str(file), **table}
+
+
+def _file(output: Path | None, run_dir: Path | None, overwrite: bool) -> Path:
+    """Returns where the table goes, before anything is measured."""
+    if output is None:
+        if run_dir is None:
+            raise UsageError("--output FILE or --run-dir DIR is missing")
+        return run_dir / _TABLE
     if output.exists() and not overwrite:
         raise UsageError(
             f"--output {output}: exists already; choose another name or --overwrite"
@@ -80,42 +93,38 @@ def run(
         raise UsageError(
             f"--output {output}: no such folder {output.absolute().parent}"
         )
-    unknown = [letter for letter in letters if letter not in known_letters()]
-    if unknown or not letters:
-        raise UsageError(
-            f"--letters {letters}: expected letters of {''.join(known_letters())}"
-        )
-    if runtime not in RUNTIMES:
-        raise UsageError(f"--runtime {runtime}: expected one of {', '.join(RUNTIMES)}")
-    _set_threads(threads if runtime == "keras" else 0)
-    set_up(deterministic="off", seed=seed)
-    sizes = model_size(size) if isinstance(size, str) else size
-    distinct = list(dict.fromkeys(letters))
+    return output
+
+
+def _measured(configuration: LatencyExperiment) -> dict[str, Any]:
+    model, call, study = configuration.model, configuration.call, configuration.study
+    _set_threads(call.threads if call.runtime == "keras" else 0)
+    set_up(deterministic="off", seed=study.seed)
+    distinct = list(dict.fromkeys(model.letters))
+    sizes = model.sizes()
     with TemporaryDirectory() as folder:
         stacks = make_stacks(
             stack_architectures(distinct),
             sizes,
-            batch,
-            sequence_length,
-            runtime=runtime,
-            threads=threads,
-            seed=seed,
+            call.batch,
+            call.sequence_length,
+            runtime=call.runtime,
+            threads=call.threads,
+            seed=study.seed,
             folder=Path(folder),
         )
-        times = measure(stacks, repeats)
-    result = {
+        times = measure(stacks, study.repeats)
+    return {
         **table_of(times, distinct),
-        "batch": batch,
-        "sequence_length": sequence_length,
-        "size": size if isinstance(size, str) else None,
+        "batch": call.batch,
+        "sequence_length": call.sequence_length,
+        "size": model.size if sizes == model_size(model.size) else None,
         "hidden_dim": sizes.hidden_dim,
-        "repeats": repeats,
-        "runtime": runtime,
-        "threads": threads,
+        "repeats": study.repeats,
+        "runtime": call.runtime,
+        "threads": call.threads,
         "hardware": hardware(),
     }
-    write_text(output, json.dumps(result, indent=2) + "\n")
-    return {"output": str(output), **result}
 
 
 def stack_architectures(letters: Iterable[str]) -> list[str]:
@@ -184,7 +193,7 @@ def make_stacks(
         size: of all models.
         batch: B, sequences at once.
         length: T, tokens.
-        runtime: one of `RUNTIMES`.
+        runtime: one of `latency_experiment.RUNTIMES`.
         threads: for one call; 0 leaves that to the runtime.
         seed: of the inputs.
         folder: where exports are written.

@@ -19,9 +19,18 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 TEXTS = ["the cat sat on the mat", "the dog ran on the street"] * 8
 
 
-def _model(**kwargs: Any) -> LVBertMaskedLM:
+def _model(mask_convolution: bool = True, **kwargs: Any) -> LVBertMaskedLM:
     keras.utils.set_random_seed(0)
-    backbone = LVBertBackbone(len(VOCABULARY), "csf", 16, 32, 64, 2, dropout=0.0)
+    backbone = LVBertBackbone(
+        len(VOCABULARY),
+        "csf",
+        16,
+        32,
+        64,
+        2,
+        dropout=0.0,
+        mask_convolution=mask_convolution,
+    )
     preprocessor = LVBertMaskedLMPreprocessor(
         LVBertTokenizer(VOCABULARY), sequence_length=12, mask_selection_rate=0.3
     )
@@ -59,6 +68,23 @@ def test_it_fills_blanks(trained: LVBertMaskedLM) -> None:
             assert len(shares) == 3
             assert 0 < sum(shares) <= 1 + 1e-6
     assert trained.fill([]) == []
+
+
+@pytest.mark.parametrize("mask_convolution", [True, False])
+def test_proposals_do_not_depend_on_the_other_texts(mask_convolution: bool) -> None:
+    model = _model(mask_convolution=mask_convolution)
+    assert model.backbone.sees_padding == (not mask_convolution)
+    texts = ["the cat [MASK]", "the [MASK] sat on the mat near the street"]
+    together = model.fill(texts, top_k=3)
+    for text, masks in zip(texts, together, strict=True):
+        (alone,) = model.fill([text], top_k=3)
+        for one, other in zip(alone, masks, strict=True):
+            assert [token for token, _ in one] == [token for token, _ in other]
+            np.testing.assert_allclose(
+                [share for _, share in one],
+                [share for _, share in other],
+                atol=1e-6,  # sums in another order
+            )
 
 
 def test_blanks_that_cannot_be_filled_are_named(trained: LVBertMaskedLM) -> None:

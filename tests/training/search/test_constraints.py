@@ -99,7 +99,11 @@ def test_latency_tables(tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     with pytest.raises(UsageError, match="No such file"):
         read_latency_table(file)
-    for content in ("{", "{}", '{"milliseconds": {}}', '{"milliseconds": {"c": -1}}'):
+    for content in (
+        *("{", "{}", '{"milliseconds": {}}', '{"milliseconds": {"c": -1}}'),
+        '{"milliseconds": {"c": NaN}}',
+        '{"milliseconds": {"c": 1}, "base_milliseconds": Infinity}',
+    ):
         file.write_text(content)
         with pytest.raises(UsageError, match="--latency-table"):
             read_latency_table(file)

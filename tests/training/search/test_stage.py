@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import commands
 from tests.training.search.conftest import RunSearch
 from tests.training.search.options import SMALL
 from training.scoring.score import Score
@@ -91,6 +92,50 @@ def test_constraints_of_the_command(
             assert letters[-1] == "s"
             assert letters.count("f") <= 1
             assert letters.count("c") <= 2
+
+
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        "keras",
+        pytest.param("onnx", marks=pytest.mark.slow),
+        pytest.param("onnx-int8", marks=pytest.mark.slow),
+    ],
+)
+def test_a_table_that_was_measured_limits_the_search(
+    tmp_path: Path, run_search: RunSearch, runtime: str
+) -> None:
+    file = tmp_path / "latency.json"
+    widths = {"embedding_dim": 8, "hidden_dim": 16, "intermediate_dim": 32}
+    words = [f"model.{name}={width}" for name, width in widths.items()]
+    status, table, errors = commands.run(
+        *("training", "latency", "--output", file, "--runtime", runtime),
+        *("--set", "model.num_heads=2", "--sequence-length", "16", "--repeats", "9"),
+        *(word for given in words for word in ("--set", given)),
+    )
+    assert status == 0, errors
+    assert table["runtime"] == runtime
+    times, base = table["milliseconds"], table["base_milliseconds"]
+    dearest, cheapest = max(times, key=times.get), min(times, key=times.get)
+    # Half of the layers may be of the dearest letter.
+    limit = base + 2 * times[dearest] + 2 * times[cheapest] + 1e-6
+    status, result, errors = run_search(
+        *(tmp_path / "run", *SMALL, "--latency-table", str(file)),
+        *("--max-latency-ms", str(limit), "--letters", dearest + cheapest),
+    )
+    assert status == 0, errors
+    assert result["space_size"] == 1 + 4 + 6
+    for candidate in read_log(tmp_path / "run" / "search.jsonl"):
+        if candidate["kind"] == "candidate":
+            assert candidate["architecture"].count(dearest) <= 2
+    # The table is of layers 16 wide.
+    file.write_text(json.dumps({**table, "hidden_dim": 32}))
+    status, _, errors = run_search(
+        *(tmp_path / "other", *SMALL, "--latency-table", str(file)),
+        *("--max-latency-ms", str(limit)),
+    )
+    assert status == 2
+    assert "its layers are 32 wide, those of the supernet 16" in errors
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from training import __main__ as application
+from training.run import settings
 from training.search.constraints import read_latency_table
 from training.studies import latency
+from training.studies.latency_experiment import LATENCY, LatencyExperiment
 
 
 def command(
@@ -46,13 +48,14 @@ def test_a_table(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--batch", "0"), "--batch must be at least 1"),
-        (("--sequence-length", "0"), "--sequence-length must be at least 1"),
-        (("--repeats", "0"), "--repeats must be at least 1"),
+        (("--batch", "0"), "--batch: expected at least 1"),
+        (("--sequence-length", "0"), "--sequence-length: expected at least 1"),
+        (("--repeats", "0"), "--repeats: expected at least 1"),
         (("--letters", "cq"), "--letters cq: expected letters of"),
         (("--size", "huge"), "invalid choice"),
         (("--runtime", "tflite"), "invalid choice"),
-        (("--threads", "-1"), "--threads must be at least 0"),
+        (("--threads", "-1"), "--threads: expected at least 0"),
+        (("--set", "call.thread=1"), "unknown key call.thread; did you mean"),
     ],
 )
 def test_wrong_usage(
@@ -93,12 +96,49 @@ def test_a_layer_is_the_difference_of_two_stacks(
 
     monkeypatch.setattr(latency, "make_stacks", stacks)
     monkeypatch.setattr(latency, "measure", measure)
-    result = latency.run(tmp_path / "latency.json", letters="cs", repeats=4)
+    configuration = settings.load(
+        LatencyExperiment, LATENCY, None, ["model.letters=cs", "study.repeats=4"]
+    )
+    result = latency.run(configuration, output=tmp_path / "latency.json")
     assert result["milliseconds"] == pytest.approx(costs)
     assert result["base_milliseconds"] == pytest.approx(3.0)
     assert result["spread_milliseconds"] == pytest.approx({"c": 0.0, "s": 0.0})
     # 3 + 0.5 + 2 x 0.25
     assert latency.predicted_milliseconds(result, "scs") == pytest.approx(4.0)
+
+
+def test_a_run_directory_keeps_the_configuration_and_the_table(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config, run_dir = tmp_path / "latency.toml", tmp_path / "run"
+    config.write_text(
+        'stage = "latency"\n[model]\nletters = "f"\nhidden_dim = 32\n'
+        "intermediate_dim = 64\n[call]\nsequence_length = 8\n"
+    )
+    options = ("--config", str(config), "--set", "study.repeats=3", "--seed", "7")
+    status, first, errors = command(
+        capsys, monkeypatch, *options, "--run-dir", str(run_dir)
+    )
+    assert status == 0, errors
+    assert (first["hidden_dim"], first["size"], first["repeats"]) == (32, None, 3)
+    file = run_dir / "latency.json"
+    assert first["output"] == str(file)
+    assert read_latency_table(file) == json.loads((run_dir / "result.json").read_text())
+    assert "seed = 7" in (run_dir / "config.toml").read_text()
+    # Measured once, it is not measured again.
+    again = command(capsys, monkeypatch, *options, "--run-dir", str(run_dir))
+    assert again[:2] == (0, first)
+    # Another configuration is another table.
+    status, _, errors = command(
+        *(capsys, monkeypatch, *options, "--batch", "2", "--run-dir", str(run_dir))
+    )
+    assert status == 2
+    assert "call.batch: 1 there, 2 asked" in errors
+    status, _, errors = command(capsys, monkeypatch, *options)
+    assert status == 2
+    assert "--output FILE or --run-dir DIR" in errors
 
 
 @pytest.mark.slow
