@@ -30,6 +30,7 @@ class GraphBuilder:
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._shapes: dict[tuple[int | str, ...], str] = {}
         self._scopes: list[str] = []
         self._names: set[str] = set()
 
@@ -95,9 +96,18 @@ class GraphBuilder:
                 return product
             return self.op("Add", product, self.weight("bias", bias))
 
-    def reshape(self, inputs: str, *shape: int) -> str:
-        """Reshapes; 0 keeps an axis, -1 takes what is left."""
-        return self.op("Reshape", inputs, self.integers(*shape))
+    def reshape(self, inputs: str, *shape: int | str) -> str:
+        """Reshapes; 0 keeps an axis, a name is that of an int64 (1,) with its size."""
+        return self.op("Reshape", inputs, self.shape(*shape))
+
+    def shape(self, *sizes: int | str) -> str:
+        """Returns an int64 vector of sizes, some of them tensors; equal ones once."""
+        if all(isinstance(size, int) for size in sizes):
+            return self.integers(*(int(size) for size in sizes))
+        if sizes not in self._shapes:
+            parts = [s if isinstance(s, str) else self.integers(s) for s in sizes]
+            self._shapes[sizes] = self.op("Concat", *parts, axis=0)
+        return self._shapes[sizes]
 
     def slice(self, inputs: str, axis: int, start: int, end: int | str) -> str:
         """Returns ``[start:end]`` along an axis; `end` may name a tensor."""

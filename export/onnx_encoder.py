@@ -31,15 +31,34 @@ class Shared:
         mask: float32 (B, T, 1), 1 for real tokens.
         bias: float32 (B, 1, 1, T), what is added to attention scores.
         tokens: int64 (1,), the number of tokens T.
-        missing: int64 (1,), tokens up to a whole number of blocks.
-        block: tokens of a block.
+        blocks: how convolutions cut the tokens into blocks; None without any.
     """
 
     mask: str
     bias: str
     tokens: str
-    missing: str
-    block: int
+    blocks: "Blocks | None"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How dynamic convolutions of kernel size K cut T tokens into blocks.
+
+    Attributes:
+        size: tokens S of a block.
+        kernel_pads: int64 (6,), pads (B, T, ...) to whole blocks.
+        value_pads: int64 (6,), the same and half a kernel on either side.
+        count: int64 (1,), how many blocks.
+        whole: int64 (1,), their tokens.
+        windows: int64 (blocks, S + K - 1), which of the padded tokens each block sees.
+    """
+
+    size: int
+    kernel_pads: str
+    value_pads: str
+    count: str
+    whole: str
+    windows: str
 
 
 def has_emitters(backbone: Any) -> bool:
@@ -145,16 +164,44 @@ def _shared(builder: GraphBuilder, backbone: Any, mask: str) -> Shared:
     padded = builder.op("Sub", one, real)
     bias = builder.op("Mul", padded, builder.constant(MASKED_SCORE, "float32"))
     tokens = builder.slice(builder.op("Shape", mask), 0, 1, 2)
-    block = max(BLOCK_TOKENS, backbone.kernel_size - 1)
-    size = builder.integers(block)
-    above = builder.op("Add", tokens, builder.integers(block - 1))
-    blocks = builder.op("Div", above, size)
+    convolves = any(
+        type(layer.layer) is DynamicConv for layer in backbone.encoder.layer_list
+    )
     return Shared(
         mask=builder.op("Unsqueeze", real, builder.integers(2)),
         bias=builder.op("Unsqueeze", bias, builder.integers(1, 2)),
         tokens=tokens,
-        missing=builder.op("Sub", builder.op("Mul", blocks, size), tokens),
-        block=block,
+        blocks=_blocks(builder, tokens, backbone.kernel_size) if convolves else None,
+    )
+
+
+def _blocks(builder: GraphBuilder, tokens: str, kernel_size: int) -> Blocks:
+    size, half = max(BLOCK_TOKENS, kernel_size - 1), kernel_size // 2
+    above = builder.op("Add", tokens, builder.integers(size - 1))
+    count = builder.op("Div", above, builder.integers(size))
+    whole = builder.op("Mul", count, builder.integers(size))
+    missing = builder.op("Sub", whole, tokens)
+
+    def pads(before: int, after: str) -> str:
+        front = builder.integers(0, before, 0, 0)
+        return builder.op("Concat", front, after, builder.integers(0), axis=0)
+
+    starts = builder.op(
+        "Range",
+        builder.constant(0, "int64"),
+        builder.op("Squeeze", whole, builder.integers(0)),
+        builder.constant(size, "int64"),
+    )
+    inside = builder.constant(np.arange(size + kernel_size - 1)[None], "int64")
+    return Blocks(
+        size=size,
+        kernel_pads=pads(0, missing),
+        count=count,
+        whole=whole,
+        value_pads=pads(half, builder.op("Add", missing, builder.integers(half))),
+        windows=builder.op(
+            "Add", builder.op("Unsqueeze", starts, builder.integers(1)), inside
+        ),
     )
 
 
@@ -214,8 +261,11 @@ def _self_attention(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -
 
 
 def _dynamic_conv(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> str:
+    if shared.blocks is None:
+        raise ValueError("a convolution in a graph without blocks")
+    blocks, block = shared.blocks, shared.blocks.size
     hidden, heads, size = layer.hidden_dim, layer.num_heads, layer.kernel_size
-    block, window = shared.block, shared.block + size - 1
+    window = block + size - 1
     linear, gate = layer.glu_linear, layer.glu_gate
     both = builder.dense(
         x,
@@ -231,38 +281,27 @@ def _dynamic_conv(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> 
         values = builder.op("Mul", values, shared.mask)
     kernels = _kernels(builder, layer, values)  # (B, T, N * K)
 
-    def padded(tensor: str, before: int, after: str) -> str:
-        """Pads (B, T, ...) along the tokens."""
-        pads = builder.op(
-            "Concat",
-            builder.integers(0, before, 0, 0),
-            after,
-            builder.integers(0),
-            axis=0,
-        )
-        return builder.op("Pad", tensor, pads)
-
     # Kernels of a block as a band of S rows and S + K - 1 columns: row i is moved to
     # the right by i by reading rows of S + K numbers with one column less.
-    bands = builder.reshape(
-        padded(kernels, 0, shared.missing), 0, -1, block, heads, size
-    )
+    bands = builder.op("Pad", kernels, blocks.kernel_pads)
+    # Not by -1, which a batch of no rows would leave open.
+    bands = builder.reshape(bands, 0, blocks.count, block, heads, size)
     bands = builder.op("Transpose", bands, perm=[0, 1, 3, 2, 4])
     bands = builder.op("Pad", bands, builder.integers(*[0] * 9, block))
     bands = builder.reshape(bands, 0, 0, heads, block * (block + size))
     bands = builder.slice(bands, 3, 0, block * window)
     bands = builder.reshape(bands, 0, 0, heads, block, window)
 
-    after = builder.op("Add", shared.missing, builder.integers(block - size // 2))
-    pieces = builder.reshape(padded(values, size // 2, after), 0, -1, block, hidden)
-    following = builder.slice(builder.slice(pieces, 1, 1, 2**31 - 1), 2, 0, size - 1)
-    windows = builder.op("Concat", builder.slice(pieces, 1, 0, -1), following, axis=2)
+    padded = builder.op("Pad", values, blocks.value_pads)
+    windows = builder.op("Gather", padded, blocks.windows, axis=1)
     windows = builder.reshape(windows, 0, 0, window, heads, hidden // heads)
     windows = builder.op("Transpose", windows, perm=[0, 1, 3, 2, 4])
 
     mixed = builder.op("MatMul", bands, windows)  # (B, blocks, N, S, D)
     mixed = builder.op("Transpose", mixed, perm=[0, 1, 3, 2, 4])
-    mixed = builder.slice(builder.reshape(mixed, 0, -1, hidden), 1, 0, shared.tokens)
+    mixed = builder.slice(
+        builder.reshape(mixed, 0, blocks.whole, hidden), 1, 0, shared.tokens
+    )
     output = layer.output_dense
     return builder.dense(mixed, output.kernel, output.bias, "output_dense")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from common.command_line import UsageError
+from common.command_line import CommandError, UsageError
 
 _MAX_VERSION = 2**63 - 1
 
@@ -42,6 +42,9 @@ def working_folder(final: Path) -> Iterator[Path]:
 
     Whatever goes wrong, parents made for it are removed too; what an export that was
     killed left is removed by the next one of that name.
+
+    Raises:
+        CommandError: if writing fails, a full disk for example.
     """
     made = [parent for parent in final.parents if not parent.exists()]
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -49,11 +52,14 @@ def working_folder(final: Path) -> Iterator[Path]:
     partial, lock = _locked_folder(final)
     try:
         yield partial
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         for parent in made:
             if not any(parent.iterdir()):
                 parent.rmdir()
+        if isinstance(error, OSError) and error.filename is None:
+            # What writes through an open file does not say which.
+            raise CommandError(f"--output: {final}: {error.strerror}") from error
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)

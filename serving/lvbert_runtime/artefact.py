@@ -35,9 +35,10 @@ def read_manifest(folder: Path, verify: bool) -> dict[str, Any]:
         raise ArtefactError(
             f"{path}: expected an ONNX manifest of format_version {_FORMAT_VERSION}"
         )
+    files = manifest.get("files")
     for name in ("model.onnx", "tokenizer.json", "labels.json"):
-        entry = manifest.get("files", {}).get(name)
-        if entry is None:
+        entry = files.get(name) if isinstance(files, dict) else None
+        if not isinstance(entry, dict):
             raise ArtefactError(f"{path}: expected a checksum of {name}")
         if not (folder / name).is_file():
             raise ArtefactError(f"{folder / name}: no such file")
@@ -47,6 +48,65 @@ def read_manifest(folder: Path, verify: bool) -> dict[str, Any]:
                 "file was altered, or belongs to another export"
             )
     return manifest
+
+
+class Fields:
+    """The fields of an object in a manifest, each checked as it is read.
+
+    Args:
+        where: the file and the object, for messages.
+        values: the object.
+
+    Raises:
+        ArtefactError: if it is no object, or when a field is read that is missing or
+            of another type.
+    """
+
+    def __init__(self, where: str, values: object) -> None:
+        if not isinstance(values, dict):
+            raise ArtefactError(f"{where}: expected an object. Received: {values!r}")
+        self._where = where
+        self._values = values
+
+    def integer(self, name: str, minimum: int = 0, maximum: int | None = None) -> int:
+        """Returns a whole number from `minimum` to `maximum`."""
+        value = self._field(name)
+        if type(value) is not int or not (
+            minimum <= value and (maximum is None or value <= maximum)
+        ):
+            limit = "" if maximum is None else f" to {maximum}"
+            raise ArtefactError(
+                f"{self._where}: {name}: expected an integer from {minimum}{limit}. "
+                f"Received: {value!r}"
+            )
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """Returns true or false."""
+        value = self._field(name)
+        if not isinstance(value, bool):
+            raise ArtefactError(
+                f"{self._where}: {name}: expected true or false. Received: {value!r}"
+            )
+        return value
+
+    def strings(self, name: str) -> list[str]:
+        """Returns a list of strings."""
+        value = self._field(name)
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise ArtefactError(
+                f"{self._where}: {name}: expected strings. Received: {value!r}"
+            )
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        """Returns a string, or `default` where there is none."""
+        return str(self._values.get(name, default))
+
+    def _field(self, name: str) -> Any:
+        if name not in self._values:
+            raise ArtefactError(f"{self._where}: expected the field '{name}'")
+        return self._values[name]
 
 
 def _sha256(path: Path) -> str:

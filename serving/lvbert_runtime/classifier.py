@@ -1,10 +1,12 @@
 """Raw texts to labels and scores."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .artefact import ArtefactError, Fields
 from .inputs import InputError
 from .model import Array, OnnxModel, Row
 
@@ -32,11 +34,22 @@ class OnnxClassifier(OnnxModel):
 
     kind = "text_classifier"
 
-    def _read_task(self, task: Mapping[str, Any]) -> None:
+    def _read_task(self, task: Fields) -> None:
         super()._read_task(task)
-        self.pairs: bool = task["pairs"]
-        self.regression: bool = task["regression"]
-        self.labels: list[str] = [] if self.regression else list(task["labels"])
+        self.pairs = task.boolean("pairs")
+        self.regression = task.boolean("regression")
+        self.labels = [] if self.regression else task.strings("labels")
+        # The manifest has no checksum of its own; that of the other file holds.
+        file = self._manifest_path.with_name("labels.json")
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ArtefactError(f"{file}: expected JSON: {error}") from None
+        if stored != self.labels:
+            raise ArtefactError(
+                f"{self._manifest_path}: task: labels: expected those of "
+                f"{file.name}, {stored}. Received: {self.labels}"
+            )
 
     def predict(
         self,

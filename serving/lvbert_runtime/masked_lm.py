@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .inputs import InputError
+from .inputs import InputError, string_list, whole_number
 from .model import OnnxModel, Row
 
 MASK = "[MASK]"
@@ -32,9 +32,7 @@ class OnnxMaskedLM(OnnxModel):
             InputError: if an argument is not as described, or a text is so long that
                 a mask would be cut off.
         """
-        size = self._limits[0]
-        if not 1 <= top_k <= size:
-            raise InputError(f"top_k: expected 1 to {size}. Received: {top_k}")
+        top_k = whole_number("top_k", top_k, 1, self._limits[0])
         rows = self._rows(texts)
         mask_id = self._special_id(MASK)
         answers: list[list[list[tuple[str, float]]]] = [[] for _ in rows]
@@ -59,7 +57,7 @@ class OnnxMaskedLM(OnnxModel):
         ]
 
     def _rows(self, texts: Sequence[str]) -> list[Row]:
-        self._encode("texts", texts)  # refuses what is no list of strings
+        texts = string_list("texts", texts)
         mask_id = self._special_id(MASK)
         limit = self._sequence_length - 2
         rows = []

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-from .artefact import ArtefactError, read_manifest
-from .inputs import InputError, integer_matrix
+from .artefact import ArtefactError, Fields, read_manifest
+from .inputs import InputError, integer_matrix, string_list, whole_number
 
 Array = npt.NDArray[Any]
 Row = tuple[list[int], list[int]]
@@ -36,6 +36,7 @@ class OnnxModel:
     Raises:
         ArtefactError: if a file is missing, altered or of another format, or the model
             is of another kind.
+        InputError: if `threads` or `providers` will not do.
     """
 
     kind: ClassVar[str]
@@ -49,6 +50,8 @@ class OnnxModel:
         providers: Sequence[str] = ("CPUExecutionProvider",),
     ) -> None:
         folder = Path(directory)
+        threads = whole_number("threads", threads, 0)
+        providers = _available(providers)
         self._arguments = {
             "directory": folder.absolute(),
             "verify": verify,
@@ -56,19 +59,15 @@ class OnnxModel:
             "providers": tuple(providers),
         }
         self.manifest = read_manifest(folder, verify)
-        try:
-            task = self.manifest["task"]
-            kind = task.get("kind", "text_classifier")
-            if kind != self.kind:
-                raise ArtefactError(
-                    f"{folder / 'manifest.json'}: expected a model of kind "
-                    f"{self.kind} for {type(self).__name__}. Received: {kind}"
-                )
-            self._read_task(task)
-        except (KeyError, TypeError) as error:
+        self._manifest_path = folder / "manifest.json"
+        task = Fields(f"{self._manifest_path}: task", self.manifest.get("task"))
+        kind = task.text("kind", "text_classifier")
+        if kind != self.kind:
             raise ArtefactError(
-                f"{folder / 'manifest.json'}: expected the field {error}"
-            ) from None
+                f"{self._manifest_path}: expected a model of kind {self.kind} for "
+                f"{type(self).__name__}. Received: {kind}"
+            )
+        self._read_task(task)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3  # errors
@@ -93,13 +92,16 @@ class OnnxModel:
         """
         return _load, (type(self), self._arguments)
 
-    def _read_task(self, task: Mapping[str, Any]) -> None:
+    def _read_task(self, task: Fields) -> None:
         """Takes what is needed from the manifest's task."""
-        self._sequence_length: int = task["sequence_length"]
-        self._longest_input: int = self.manifest["longest_input"]
-        self._fixed_length: bool = task["fixed_length"]
-        self._limits = (task["vocabulary_size"], task["num_segments"], 2)
-        self._pad_id: int = task["pad_token_id"]
+        whole = Fields(str(self._manifest_path), self.manifest)
+        self._longest_input = whole.integer("longest_input", 1)
+        # Room for [CLS] and [SEP].
+        self._sequence_length = task.integer("sequence_length", 2, self._longest_input)
+        self._fixed_length = task.boolean("fixed_length")
+        vocabulary_size = task.integer("vocabulary_size", 1)
+        self._limits = (vocabulary_size, task.integer("num_segments", 1), 2)
+        self._pad_id = task.integer("pad_token_id", 0, vocabulary_size - 1)
 
     def _checked_tokens(
         self, input_ids: Any, segment_ids: Any = None, padding_mask: Any = None
@@ -144,17 +146,8 @@ class OnnxModel:
         Raises:
             InputError: if they are no list of strings.
         """
-        if isinstance(values, (str, bytes)):
-            raise InputError(f"{name}: expected a list. Received: one string")
-        values = list(values)
-        for index, value in enumerate(values):
-            if not isinstance(value, str):
-                raise InputError(
-                    f"{name}[{index}]: expected str. Received: {type(value).__name__}"
-                )
-        clean = [without_surrogates(value) for value in values]
         encodings: list[Any] = self._tokenizer.encode_batch(
-            clean, add_special_tokens=False
+            string_list(name, values), add_special_tokens=False
         )
         return encodings
 
@@ -166,10 +159,9 @@ class OnnxModel:
         Rows of like length go together, so that little is padded.
 
         Raises:
-            InputError: for a batch size below 1.
+            InputError: for a batch size that is no integer from 1.
         """
-        if batch_size < 1:
-            raise InputError(f"batch_size: expected at least 1. Received: {batch_size}")
+        batch_size = whole_number("batch_size", batch_size, 1)
         order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
@@ -208,9 +200,20 @@ class OnnxModel:
         return int(found)
 
 
-def without_surrogates(text: str) -> str:
-    """Drops lone surrogates, which have no UTF-8 form, as the served graph does."""
-    return text.encode("utf-8", "ignore").decode()
+def _available(providers: Sequence[str]) -> list[str]:
+    """Returns those of onnxruntime's execution providers that are there, in order.
+
+    Raises:
+        InputError: if none is.
+    """
+    known = onnxruntime.get_available_providers()
+    found = [name for name in string_list("providers", providers) if name in known]
+    if not found:
+        raise InputError(
+            f"providers: expected one of {', '.join(known)}. "
+            f"Received: {list(providers)}"
+        )
+    return found
 
 
 def _load(kind: type[OnnxModel], arguments: dict[str, Any]) -> OnnxModel:

@@ -1,11 +1,12 @@
 """Questions and contexts to answers with the characters they stand at."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from .inputs import InputError
-from .model import Array, OnnxModel, Row, without_surrogates
+from .artefact import Fields
+from .inputs import InputError, whole_number, without_surrogates
+from .model import Array, OnnxModel, Row
 from .spans import Window, best_spans, windows_of
 
 MAX_ANSWER_LENGTH = 30
@@ -16,10 +17,12 @@ class OnnxSpanPredictor(OnnxModel):
 
     kind = "span_predictor"
 
-    def _read_task(self, task: Mapping[str, Any]) -> None:
+    def _read_task(self, task: Fields) -> None:
         super()._read_task(task)
-        self._stride: int = task["stride"]
-        self._max_question: int = task["max_question_length"]
+        self._stride = task.integer("stride", 1)
+        # Beside the question a window needs room for a token of the context.
+        longest = self._sequence_length - 4
+        self._max_question = task.integer("max_question_length", 0, longest)
 
     def answer(
         self,
@@ -50,12 +53,8 @@ class OnnxSpanPredictor(OnnxModel):
         Raises:
             InputError: if an argument is not as described.
         """
-        for name, value in (
-            ("n_best", n_best),
-            ("max_answer_length", max_answer_length),
-        ):
-            if value < 1:
-                raise InputError(f"{name}: expected at least 1. Received: {value}")
+        n_best = whole_number("n_best", n_best, 1)
+        max_answer_length = whole_number("max_answer_length", max_answer_length, 1)
         asked = self._encode("questions", questions)
         given = self._encode("contexts", contexts)
         if len(asked) != len(given):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import tensorflow as tf
 
@@ -38,11 +39,14 @@ def strings(values: Any) -> Any:
     return np.array([value.encode() for value in values], dtype=object)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "backbone",
+        pytest.param("masked_lm", marks=pytest.mark.slow),
+        pytest.param("span_predictor", marks=pytest.mark.slow),
+    ],
+)
 def test_both_artefacts_pass_their_check(artefacts: Artefacts, kind: str) -> None:
     for path in (artefacts.saved_model(kind), artefacts.onnx(kind)):
         result = run("check", "--model", artefacts.model(kind), "--artefact", path)
@@ -52,6 +56,16 @@ def test_both_artefacts_pass_their_check(artefacts: Artefacts, kind: str) -> Non
         # Logits are larger than 1, and so is what is allowed for them.
         assert 0 < result.output["max_abs_difference"] < 1e-4
         assert result.output["cases"]["every id"] > 0
+
+
+@pytest.mark.parametrize("name", ["plain", *KINDS])
+def test_a_batch_of_no_rows(artefacts: Artefacts, name: str) -> None:
+    session = onnxruntime.InferenceSession(str(artefacts.onnx(name) / "model.onnx"))
+    none = np.zeros((0, 7), "int64")
+    inputs = {value.name: none for value in session.get_inputs()}
+    outputs = session.run(None, inputs)
+    assert outputs
+    assert all(output.shape[0] == 0 for output in outputs)
 
 
 @pytest.mark.parametrize("name", ["backbone", "masked_lm", "span_predictor"])

@@ -1,5 +1,7 @@
 """Artefacts appear whole or not at all."""
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.command_line import UsageError
+from common.command_line import CommandError, UsageError
 from export.publication import published, version_directory, versions
 from tests.paths import REPOSITORY
 
@@ -36,6 +38,16 @@ def test_nothing_is_left_after_an_error(
 
     with pytest.raises(error):
         fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    def fill() -> None:
+        with published(tmp_path / "out"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(CommandError, match=r"out: No space left on device"):
+        fill()
     assert list(tmp_path.iterdir()) == []
 
 

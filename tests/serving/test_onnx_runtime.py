@@ -150,6 +150,32 @@ def test_it_needs_neither_tensorflow_nor_keras(artefacts: Artefacts) -> None:
     np.testing.assert_allclose(scores(answers), expected, atol=TOLERANCE)
 
 
+def test_no_rows_and_very_many(predictor: OnnxClassifier) -> None:
+    assert predictor.predict_tokens(np.zeros((0, 4), "int64")).shape == (0, 3)
+    texts = [f"good movie {number}" for number in range(10_000)]
+    answers = predictor.predict(texts, batch_size=500)
+    assert len(answers) == len(texts)
+    np.testing.assert_allclose(
+        scores(answers[-2:]), scores(predictor.predict(texts[-2:])), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"threads": -1}, "threads: expected at least 0. Received: -1"),
+        ({"threads": "2"}, "threads: expected at least 0. Received: '2'"),
+        ({"providers": "CPUExecutionProvider"}, "providers: expected a list"),
+        ({"providers": ["Abacus"]}, r"providers: expected one of .*CPUExecution"),
+    ],
+)
+def test_wrong_options_are_named(
+    artefacts: Artefacts, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        OnnxClassifier(artefacts.onnx(), **arguments)
+
+
 def test_lists_and_any_integers_are_taken(predictor: OnnxClassifier) -> None:
     # O02
     ids = [[2, 5, 7, 3]]
@@ -182,6 +208,7 @@ def test_lists_and_any_integers_are_taken(predictor: OnnxClassifier) -> None:
         ({"input_ids": [[2, 3]], "segment_ids": [0, 0]}, "segment_ids: expected two"),
         ({"input_ids": [[2] * (MAX_SEQUENCE_LENGTH + 1)]}, "expected 1 to 64 tokens"),
         ({"input_ids": [[]]}, "input_ids: expected"),
+        ({"input_ids": np.array([[2**63]], "uint64")}, "expected int64. Received: 922"),
     ],
 )
 def test_wrong_token_inputs_are_named(
@@ -198,13 +225,16 @@ def test_wrong_texts_are_named(artefacts: Artefacts, predictor: OnnxClassifier) 
         ("one string", "texts: expected a list"),
         (["a", b"b"], r"texts\[1\]: expected str. Received: bytes"),
         (["a", None], r"texts\[1\]: expected str. Received: NoneType"),
+        (None, "texts: expected a list of strings. Received: NoneType"),
+        ({"a": "b"}, "texts: expected a list of strings. Received: dict"),
     ):
         with pytest.raises(InputError, match=message):
             predictor.predict(wrong)
     with pytest.raises(InputError, match="pairs: expected none"):
         predictor.predict(["a"], ["b"])
-    with pytest.raises(InputError, match="batch_size"):
-        predictor.predict(["a"], batch_size=0)
+    for size in (0, 2.5, "3", True):
+        with pytest.raises(InputError, match="batch_size: expected at least 1"):
+            predictor.predict(["a"], batch_size=size)  # type: ignore[arg-type]
     two = OnnxClassifier(artefacts.onnx("pairs"))
     with pytest.raises(InputError, match="pairs: expected the second texts"):
         two.predict(["a"])
@@ -263,11 +293,25 @@ def test_a_manifest_that_is_none(artefacts: Artefacts, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(artefacts.onnx(), copy)
     manifest = json.loads((copy / "manifest.json").read_text())
+
+    def task(**changes: object) -> dict[str, object]:
+        return {"task": manifest["task"] | changes}
+
     for change, message in (
         ({"kind": "saved_model"}, "expected an ONNX manifest"),
         ({"format_version": 2}, "format_version 1"),
         ({"files": {}}, r"expected a checksum of model\.onnx"),
-        ({"task": {}}, "expected the field 'sequence_length'"),
+        ({"files": [1]}, r"expected a checksum of model\.onnx"),
+        ({"files": {"model.onnx": "x"}}, r"expected a checksum of model\.onnx"),
+        ({"task": {}}, "task: expected the field 'sequence_length'"),
+        ({"task": None}, "task: expected an object. Received: None"),
+        ({"longest_input": "9"}, "longest_input: expected an integer from 1"),
+        (task(sequence_length=65), "sequence_length: expected an integer from 2 to 64"),
+        (task(sequence_length="9"), "sequence_length: expected an integer"),
+        (task(pairs=0), "pairs: expected true or false. Received: 0"),
+        (task(labels=3), "labels: expected strings. Received: 3"),
+        # Scores of one class under the name of another.
+        (task(labels=LABELS[::-1]), r"labels: expected those of labels\.json"),
     ):
         (copy / "manifest.json").write_text(json.dumps(manifest | change))
         with pytest.raises(ArtefactError, match=message):

@@ -21,7 +21,9 @@ from training.run.progress import Progress
 from training.run.stage import run_once
 from training.studies.latency_experiment import LATENCY, LatencyExperiment
 from training.studies.latency_stacks import (
+    Exporter,
     Stack,
+    export_in_new_process,
     keras_stack,
     onnx_stack,
     token_inputs,
@@ -185,6 +187,7 @@ def make_stacks(
     threads: int,
     seed: int,
     folder: Path,
+    export: Exporter = export_in_new_process,
 ) -> dict[str, Stack]:
     """Returns a function for each architecture that runs it once on a runtime.
 
@@ -197,6 +200,7 @@ def make_stacks(
         threads: for one call; 0 leaves that to the runtime.
         seed: of the inputs.
         folder: where exports are written.
+        export: runs a command of ``python -m export``.
     """
     inputs = token_inputs(batch, length, seed)
     if runtime == "keras":
@@ -211,6 +215,7 @@ def make_stacks(
                 folder / name,
                 quantized=runtime == "onnx-int8",
                 threads=threads,
+                export=export,
             )
             progress.update(1)
     return stacks

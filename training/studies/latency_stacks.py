@@ -21,6 +21,7 @@ from lvbert_tf.presets import ModelSize
 
 Array = npt.NDArray[Any]
 Stack = Callable[[], Any]
+Exporter = Callable[..., dict[str, Any]]
 
 VOCABULARY_SIZE = 1000
 """Looking up costs the same in a table of any size."""
@@ -55,6 +56,7 @@ def onnx_stack(
     *,
     quantized: bool,
     threads: int,
+    export: Exporter,
 ) -> Stack:
     """Exports a classifier on a backbone; returns a function that runs it once.
 
@@ -65,6 +67,7 @@ def onnx_stack(
         folder: a folder that is not there, for the artefacts.
         quantized: whether to give all products 8-bit weights.
         threads: of onnxruntime; 0 takes as many as there are cores.
+        export: runs a command of ``python -m export``.
 
     Raises:
         CommandError: if onnxruntime is missing, or the export fails.
@@ -87,12 +90,12 @@ def onnx_stack(
     )
     classifier.save_to_preset(str(folder / "model"))
     artefact = folder / "onnx"
-    _export("onnx", "--model", folder / "model", "--output", artefact)
+    export("onnx", "--model", folder / "model", "--output", artefact)
     if quantized:
         examples = folder / "examples.tsv"
         rows = "".join(f"w{n} w{n + 1}\t{n % 2}\n" for n in range(16))
         examples.write_text(f"text\tlabel\n{rows}", encoding="utf-8")
-        _export(
+        export(
             *("quantize", "--onnx", artefact, "--output", folder / "int8"),
             # Weights are random: there is no accuracy to lose.
             *("--eval", examples, "--max-drop", "100", "--letters", "all"),
@@ -128,7 +131,7 @@ def _backbone(architecture: str, size: ModelSize, length: int) -> Any:
     )
 
 
-def _export(*words: str | Path) -> dict[str, Any]:
+def export_in_new_process(*words: str | Path) -> dict[str, Any]:
     """Runs ``python -m export`` and returns its result.
 
     Raises:
