@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from common.command_line import CommandError, UsageError
 from common.labelled_tables.examples import LabelledExample
-from export.onnx_graph import TOKENIZER_FILE, onnx_outputs
+from export.onnx_parity import TOKENIZER_FILE, onnx_outputs
 from export.signatures import TOKEN_INPUTS, onnx_signature
 from export.task import Task
 

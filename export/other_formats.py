@@ -13,6 +13,7 @@ from common.command_line import CommandError, UsageError
 from export.heads import head_of
 from export.parity import ONNX_TOLERANCE, Comparison, token_case
 from export.publication import working_folder
+from export.quiet_runtime import without_notes
 from export.signatures import TOKEN_INPUTS
 from export.task import Task, describe_task
 
@@ -155,8 +156,9 @@ def write_litert(
     comparison = Comparison(ONNX_TOLERANCE)
 
     def write(path: Path) -> None:
-        path.write_bytes(_converted(model, task, length))
-        _compare(path, model, task, length, comparison)
+        with without_notes():
+            path.write_bytes(_converted(model, task, length))
+            _compare(path, model, task, length, comparison)
 
     result = _written(file, ".tflite", write)
     return {

@@ -44,10 +44,16 @@ def working_folder(final: Path) -> Iterator[Path]:
     killed left is removed by the next one of that name.
 
     Raises:
+        UsageError: if a parent is a file.
         CommandError: if writing fails, a full disk for example.
     """
     made = [parent for parent in final.parents if not parent.exists()]
-    final.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(
+            f"--output: {error.filename} is a file. Expected a directory"
+        ) from error
     _remove_left_over(final)
     partial, lock = _locked_folder(final)
     try:

@@ -15,7 +15,7 @@ from common.model_card import CARD_FILE
 from export.evaluation import Evaluation, MetricDropError, evaluation, token_batches
 from export.labelled_examples import read_examples, read_texts
 from export.manifest import file_entries, read_manifest, versions, write_manifest
-from export.onnx_graph import (
+from export.onnx_parity import (
     FILES,
     LABELS_FILE,
     MODEL_FILE,

@@ -13,6 +13,9 @@ _STDERR = 2
 _NOTES = (
     b"All log messages before absl::InitializeLog() is called are written to STDERR",
     b"MLIR V1 optimization pass is not enabled",
+    b"Ignored output_format.",
+    b"Ignored drop_control_dependency.",
+    b"Created TensorFlow Lite XNNPACK delegate",
 )
 
 

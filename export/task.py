@@ -161,8 +161,8 @@ def _labels(classifier: Any) -> tuple[str, ...]:
     """Returns a name for each class, its index where the classifier has none.
 
     Raises:
-        UsageError: if a label is no text, is blank, or names two classes: an answer
-            would not say which class it means.
+        UsageError: if a label is no text, is blank, has no UTF-8 form, or names two
+            classes: an answer would not say which class it means.
     """
     if classifier.labels is None:
         return tuple(map(str, range(classifier.num_classes)))
@@ -173,6 +173,11 @@ def _labels(classifier: Any) -> tuple[str, ...]:
             raise UsageError(
                 f"the classifier's labels: expected a name for class {index}. "
                 f"Received: {label!r}"
+            )
+        if label != label.encode("utf-8", "ignore").decode():
+            raise UsageError(
+                f"the classifier's labels: expected a name that UTF-8 can hold for "
+                f"class {index}. Received: {label!r}"
             )
         if label in seen:
             raise UsageError(

@@ -37,7 +37,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
     model = load_model(arguments.model)
     options = {} if arguments.tolerance is None else {"tolerance": arguments.tolerance}
     if kind == "onnx":
-        from export.onnx_graph import check_onnx
+        from export.onnx_parity import check_onnx
 
         comparison = check_onnx(path, model, **options)
     else:

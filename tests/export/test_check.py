@@ -133,6 +133,15 @@ def test_other_labels_fail(artefacts: Artefacts, tmp_path: Path) -> None:
         assert message in result.errors
 
 
+def test_a_model_of_another_kind(artefacts: Artefacts) -> None:
+    result = run(
+        *("check", "--model", artefacts.model("masked_lm")),
+        *("--artefact", artefacts.onnx()),
+    )
+    assert result.status == 1
+    assert "expected a model of kind masked_lm" in result.errors
+
+
 def test_what_is_no_artefact(artefacts: Artefacts, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     result = run("check", "--model", artefacts.model(), "--artefact", tmp_path)

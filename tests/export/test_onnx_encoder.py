@@ -10,7 +10,8 @@ import pytest
 
 from common.command_line import UsageError
 from export import onnx_encoder
-from export.onnx_graph import chosen_opset, compare_onnx, convert, onnx_outputs
+from export.onnx_graph import chosen_opset, convert
+from export.onnx_parity import compare_onnx, onnx_outputs
 from export.parity import ONNX_TOLERANCE, token_cases
 from export.signatures import onnx_signature
 from export.task import describe_task

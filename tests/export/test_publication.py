@@ -59,6 +59,8 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
         pytest.fail("entered")
     with pytest.raises(UsageError, match="exists"), published(final / "mine"):
         pytest.fail("entered")
+    with pytest.raises(UsageError, match="is a file"), published(final / "mine" / "1"):
+        pytest.fail("entered")
     assert (final / "mine").read_text() == "x"
 
 

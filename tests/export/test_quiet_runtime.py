@@ -34,16 +34,18 @@ def test_nothing_is_lost_with_an_error(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["saved-model", "onnx", "check"])
+@pytest.mark.parametrize("command", ["saved-model", "onnx", "check", "file"])
 def test_stderr_of_a_command_is_empty(
     artefacts: Artefacts, tmp_path: Path, command: str
 ) -> None:
     options = {
         "saved-model": ("--output", tmp_path / "clf"),
         "onnx": ("--output", tmp_path / "onnx"),
+        "file": ("--format", "litert", "--output", tmp_path / "model.tflite"),
         "check": ("--artefact", artefacts.saved_model()),
     }[command]
-    words = ("-m", "export", command, "--model", artefacts.model(), *options)
+    model = artefacts.model("mixing" if command == "file" else "plain")
+    words = ("-m", "export", command, "--model", model, *options)
     # As a user's shell has it, not as the tests set it.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPP")}
     done = subprocess.run(

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import lvbert_tf
-from export.onnx_graph import compare_onnx, convert
+from export.onnx_graph import convert
+from export.onnx_parity import compare_onnx
 from export.parity import ONNX_TOLERANCE
 from export.signatures import onnx_signature
 from export.task import describe_task

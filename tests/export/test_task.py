@@ -23,6 +23,7 @@ def model() -> Any:
         (["a", "", "b"], "expected a name for class 1. Received: ''"),
         (["a", " \t", "b"], "expected a name for class 1"),
         ([0, 1, 2], "expected a name for class 0. Received: 0"),
+        (["a", "\ud800", "b"], "expected a name that UTF-8 can hold for class 1"),
     ],
 )
 def test_labels_that_name_no_class_or_two(
