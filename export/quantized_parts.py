@@ -1,8 +1,10 @@
 """Which products of an ONNX graph get 8-bit weights, and how."""
 
+import logging
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,11 @@ class Quantizer:
         chosen = list(nodes)
         if chosen:
             # An empty choice would mean all of them.
-            (self._static if self.method == "static" else self._dynamic)(target, chosen)
+            with _without_advice():
+                if self.method == "static":
+                    self._static(target, chosen)
+                else:
+                    self._dynamic(target, chosen)
             model = onnx.load(target)
         else:
             model = onnx.load(self.source)
@@ -95,6 +101,17 @@ class Quantizer:
                 "OpTypesToExcludeOutputQuantization": ["MatMul"],
             },
         )
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Hides the advice to infer shapes first, which the graph does not need."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 class _Reader:

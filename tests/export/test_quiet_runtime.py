@@ -34,22 +34,28 @@ def test_nothing_is_lost_with_an_error(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["saved-model", "onnx", "check", "file"])
+@pytest.mark.parametrize(
+    "command", ["saved-model", "onnx", "check", "file", "quantize"]
+)
 def test_stderr_of_a_command_is_empty(
     artefacts: Artefacts, tmp_path: Path, command: str
 ) -> None:
-    options = {
-        "saved-model": ("--output", tmp_path / "clf"),
-        "onnx": ("--output", tmp_path / "onnx"),
-        "file": ("--format", "litert", "--output", tmp_path / "model.tflite"),
-        "check": ("--artefact", artefacts.saved_model()),
+    examples = tmp_path / "dev.tsv"
+    examples.write_text("text\tlabel\n" + "good\tneutral\n" * 8)
+    output = ("--output", tmp_path / "artefact")
+    litert = ("--format", "litert", "--output", tmp_path / "model.tflite")
+    eight_bits = ("--onnx", artefacts.onnx(), *output, "--max-drop", "100")
+    words = {
+        "saved-model": ("--model", artefacts.model(), *output),
+        "onnx": ("--model", artefacts.model(), *output),
+        "check": ("--model", artefacts.model(), "--artefact", artefacts.saved_model()),
+        "file": ("--model", artefacts.model("mixing"), *litert),
+        "quantize": (*eight_bits, "--eval", examples),
     }[command]
-    model = artefacts.model("mixing" if command == "file" else "plain")
-    words = ("-m", "export", command, "--model", model, *options)
     # As a user's shell has it, not as the tests set it.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPP")}
     done = subprocess.run(
-        [sys.executable, *map(str, words)],
+        [sys.executable, "-m", "export", command, *map(str, words)],
         capture_output=True,
         text=True,
         check=False,

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -243,16 +244,21 @@ def _set_threads(threads: int) -> None:
 
 
 def measure(stacks: Mapping[str, Stack], repeats: int) -> dict[str, list[float]]:
-    """Returns milliseconds of every stack, `repeats` times in turn."""
+    """Returns milliseconds of every stack, `repeats` times in turn.
+
+    Each round has an order of its own, so that nothing always runs behind the same.
+    """
     for stack in stacks.values():  # traces, and warms up
         stack()
         stack()
     times: dict[str, list[float]] = {key: [] for key in stacks}
+    order, generator = list(stacks), random.Random(0)
     with Progress(repeats, "rounds", "latency") as progress:
         for _ in range(repeats):
-            for key, stack in stacks.items():
+            generator.shuffle(order)
+            for key in order:
                 started = time.perf_counter()
-                stack()
+                stacks[key]()
                 times[key].append(1000 * (time.perf_counter() - started))
             progress.update(1)
     return times
