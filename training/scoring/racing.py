@@ -4,9 +4,9 @@ All candidates see the same examples with the same masks, so that the difference
 is known far better than either. At planned numbers of rows those who lead are scored to
 the end, and who is then behind the k-th best known by more than chance allows over all
 looks, candidates and generations of a search is given up: `training.scoring.race` is
-the race of one generation, `training.scoring.racing_bound` has the bound. What counts is
-the order on this held-out set, not on all text: the error is that of a sample without
-replacement and vanishes towards the last batch.
+the race of one generation, `training.scoring.racing_bound` has the bound. What
+counts is the order on this held-out set, not on all text: the error is that of a sample
+without replacement and vanishes towards the last batch.
 
 The parents of the next generation depend on the top k alone. While no candidate that
 belongs there is given up, the search is the same as without racing, score by score.
