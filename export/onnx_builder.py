@@ -101,12 +101,18 @@ class GraphBuilder:
         return self.op("Reshape", inputs, self.shape(*shape))
 
     def shape(self, *sizes: int | str) -> str:
-        """Returns an int64 vector of sizes, some of them tensors; equal ones once."""
-        if all(isinstance(size, int) for size in sizes):
-            return self.integers(*(int(size) for size in sizes))
+        """Returns an int64 vector of sizes, some of them tensors; equal ones once.
+
+        By sums: of a `Concat`, onnxruntime makes a constant with -1 for the size that
+        it does not know, which a batch of no rows leaves open.
+        """
         if sizes not in self._shapes:
-            parts = [s if isinstance(s, str) else self.integers(s) for s in sizes]
-            self._shapes[sizes] = self.op("Concat", *parts, axis=0)
+            result = self.integers(*(0 if isinstance(s, str) else s for s in sizes))
+            for index, size in enumerate(sizes):
+                if isinstance(size, str):
+                    place = self.integers(*(int(i == index) for i in range(len(sizes))))
+                    result = self.op("Add", result, self.op("Mul", size, place))
+            self._shapes[sizes] = result
         return self._shapes[sizes]
 
     def slice(self, inputs: str, axis: int, start: int, end: int | str) -> str:

@@ -284,7 +284,6 @@ def _dynamic_conv(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> 
     # Kernels of a block as a band of S rows and S + K - 1 columns: row i is moved to
     # the right by i by reading rows of S + K numbers with one column less.
     bands = builder.op("Pad", kernels, blocks.kernel_pads)
-    # Not by -1, which a batch of no rows would leave open.
     bands = builder.reshape(bands, 0, blocks.count, block, heads, size)
     bands = builder.op("Transpose", bands, perm=[0, 1, 3, 2, 4])
     bands = builder.op("Pad", bands, builder.integers(*[0] * 9, block))
