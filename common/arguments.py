@@ -1,24 +1,10 @@
 """What values of command-line options may be."""
 
 import argparse
-from collections.abc import Callable
 
+from common.command_line import at_least
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Returns an argparse `type` for whole numbers from `least` on."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number of at least {least}. Received: {text!r}"
-            )
-        return value
-
-    return parse
+__all__ = ["at_least", "not_negative", "positive"]
 
 
 def positive(text: str) -> float:
