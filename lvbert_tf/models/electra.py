@@ -71,6 +71,8 @@ class LVBertElectra(PresetModel):
         ValueError: if `generator_fraction` is not in (0, 1].
     """
 
+    exported = "a task model around its `discriminator`"
+
     def __init__(
         self,
         discriminator: LVBertBackbone,
@@ -103,6 +105,7 @@ class LVBertElectra(PresetModel):
             dropout=discriminator.dropout,
             attention_dropout=discriminator.attention_dropout,
             mask_convolution=discriminator.mask_convolution,
+            approximate_gelu=discriminator.approximate_gelu,
             dtype=dtype,
             name="generator",
         )
@@ -303,6 +306,7 @@ class LVBertElectra(PresetModel):
             max_sequence_length=shared.max_sequence_length,
             num_segments=shared.num_segments,
             mask_convolution=options.mask_convolution,
+            approximate_gelu=options.approximate_gelu,
             dtype=shared.dtype_policy,
         )
         model = LVBertMaskedLM(backbone, preprocessor)

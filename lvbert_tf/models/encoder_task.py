@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from lvbert_tf.layers.ids import check_id_values, check_ids_of
-from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.compilation import SavesCompilation
+from lvbert_tf.models.exporting import Exports
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
@@ -28,7 +28,7 @@ from lvbert_tf.models.streams import preprocessed
 Parts = tuple[Any, Any, Any]
 
 
-class EncoderTask(SavesCompilation):
+class EncoderTask(Exports, SavesCompilation):
     """Mixin for tasks with a head of their own on an `LVBertBackbone`.
 
     KerasHub tells what a preset is for by the name of a task's first base. So a class
@@ -90,7 +90,8 @@ class EncoderTask(SavesCompilation):
             if validation_split:
                 raise ValueError(
                     "`validation_split` is for arrays: a dataset has no last rows. "
-                    "Give `validation_data`."
+                    "Give `validation_data`. Received: validation_split="
+                    f"{validation_split}, x={type(x).__name__}"
                 )
             return self._fit_stream(
                 x,
@@ -226,7 +227,7 @@ class EncoderTask(SavesCompilation):
     def _class_weights(self, class_weight: Any) -> Any:
         raise ValueError(
             f"`class_weight` is for classes, and a {type(self).__name__} predicts "
-            "none. Give `sample_weight`."
+            f"none. Give `sample_weight`. Received: class_weight={class_weight!r:.60}"
         )
 
     def _parts(self, x: Any, y: Any, sample_weight: Any) -> Parts:
@@ -287,34 +288,13 @@ def _weighted(parts: Parts, class_weight: dict[int, float]) -> Parts:
     x, y, sample_weight = parts
     if sample_weight is not None:
         raise ValueError(
-            "Give `class_weight` or `sample_weight`, not both: multiply them yourself."
+            "Give `class_weight` or `sample_weight`, not both: multiply them yourself. "
+            f"Received: class_weight={class_weight}, and a sample_weight"
         )
     if y is None or len(y.shape) != 1:
-        raise ValueError("`class_weight` needs targets `y` of one class a row")
-    return x, y, np.array([class_weight[int(c)] for c in np.asarray(y)], "float32")
-
-
-def check_preprocessor(backbone: LVBertBackbone, preprocessor: Any) -> None:
-    """Refuses a preprocessor whose inputs the backbone's tables would not hold.
-
-    Raises:
-        ValueError: if the tokenizer's vocabulary is of another size, or the inputs are
-            longer than the position table.
-    """
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    # A tokenizer that is being restored gets its vocabulary after this.
-    if tokenizer is not None and tokenizer.vocabulary is not None:
-        size = tokenizer.vocabulary_size()
-        if size != backbone.vocabulary_size:
-            raise ValueError(
-                "The preprocessor's tokenizer and the backbone must have the same "
-                f"vocabulary. Received: {size} tokens and vocabulary_size="
-                f"{backbone.vocabulary_size}"
-            )
-    length = getattr(preprocessor, "sequence_length", None)
-    if length is not None and length > backbone.max_sequence_length:
+        shape = None if y is None else tuple(y.shape)
         raise ValueError(
-            "The preprocessor makes longer inputs than the backbone has positions for. "
-            f"Received: sequence_length={length}, "
-            f"max_sequence_length={backbone.max_sequence_length}"
+            "`class_weight` needs targets `y` of one class a row, (B,). Received: y "
+            f"of shape {shape}"
         )
+    return x, y, np.array([class_weight[int(c)] for c in np.asarray(y)], "float32")

@@ -10,9 +10,10 @@ import tensorflow as tf
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
+from lvbert_tf.models.encoder_task import EncoderTask
 from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
 from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
+from lvbert_tf.models.parts import check_parts
 from lvbert_tf.models.pretraining import (
     Batch,
     apply_gradients,
@@ -58,7 +59,7 @@ class LVBertMaskedLM(MaskedLM):
     def __init__(
         self, backbone: LVBertBackbone, preprocessor: Any = None, **kwargs: Any
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
+        check_parts(backbone, preprocessor, LVBertMaskedLMPreprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -133,7 +134,9 @@ class LVBertMaskedLM(MaskedLM):
                 if `top_k` is not between 1 and the vocabulary's size.
         """
         if self.preprocessor is None:
-            raise ValueError("`fill` needs a model with a preprocessor.")
+            raise ValueError(
+                "`fill` needs a model with a preprocessor. Received: preprocessor=None"
+            )
         vocabulary = self.preprocessor.tokenizer.get_vocabulary()
         if not 1 <= top_k <= len(vocabulary):
             raise ValueError(

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_hub.models import MaskedLMPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import check_positive_integers
 from lvbert_tf.masking import default_max_predictions, mask_tokens
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
@@ -47,6 +48,7 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         mask_selection_rate: float = 0.15,
         **kwargs: Any,
     ) -> None:
+        check_positive_integers(sequence_length=sequence_length)
         super().__init__(
             tokenizer,
             sequence_length=sequence_length,
@@ -61,7 +63,7 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Nothing to create; the base class would create packer and masker."""
+        """Creates nothing; the base class would create packer and masker."""
         self.built = True
 
     @preprocessing_function
@@ -114,7 +116,8 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             ).to_list()
             if len(parts) < 2:
                 raise ValueError(
-                    f"Expected {MASK_TOKEN} in every text. Text {i} has none: {text!r}"
+                    f"`texts` must each hold {MASK_TOKEN}. Received: {text!r:.80} as "
+                    f"text {i}"
                 )
             body = [*parts[0]]
             for part in parts[1:]:
@@ -122,8 +125,9 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             limit = self.sequence_length - 2
             if special.mask in body[limit:]:
                 raise ValueError(
-                    f"Text {i} has {len(body)} tokens, and a {MASK_TOKEN} behind the "
-                    f"{limit} that `sequence_length={self.sequence_length}` holds"
+                    f"`texts` must have every {MASK_TOKEN} among the first {limit} "
+                    f"tokens, which `sequence_length={self.sequence_length}` holds. "
+                    f"Received: {len(body)} tokens in text {i}"
                 )
             rows.append([special.cls, *body[:limit], special.sep])
         width = max(map(len, rows), default=0)
@@ -133,8 +137,8 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         places = [np.flatnonzero(row == special.mask) for row in ids]
         most = max(map(len, places), default=0)
         positions = np.zeros((len(rows), most), "int32")
-        for row, found in zip(positions, places, strict=True):
-            row[: len(found)] = found
+        for row, masks in zip(positions, places, strict=True):
+            row[: len(masks)] = masks
         lengths = np.array([[len(tokens)] for tokens in rows]).reshape(-1, 1)
         return {
             "token_ids": ids,

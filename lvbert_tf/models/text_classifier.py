@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from lvbert_tf.layers.arguments import check_flags, check_positive_integers
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.class_targets import (
@@ -17,7 +18,7 @@ from lvbert_tf.models.class_targets import (
     class_weights,
     numbers,
 )
-from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
+from lvbert_tf.models.encoder_task import EncoderTask
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
@@ -26,6 +27,7 @@ from lvbert_tf.models.fresh_heads import (
     stored_head,
     warn_of_fresh_weights,
 )
+from lvbert_tf.models.parts import check_parts
 from lvbert_tf.models.rows import structure_rows
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
@@ -83,7 +85,9 @@ class LVBertTextClassifier(TextClassifier):
         labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        if num_classes < 1 or (num_classes == 1 and not regression):
+        check_positive_integers(num_classes=num_classes)
+        check_flags(regression=regression)
+        if num_classes == 1 and not regression:
             raise ValueError(
                 "A classifier has `num_classes` of at least 2; one output is a "
                 "regression, which takes `regression=True`. Received: "
@@ -107,7 +111,7 @@ class LVBertTextClassifier(TextClassifier):
             raise ValueError(
                 f"`labels` must differ from each other. Received twice: {twice}"
             )
-        check_preprocessor(backbone, preprocessor)
+        check_parts(backbone, preprocessor, LVBertTextClassifierPreprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor

@@ -44,6 +44,28 @@ def test_every_operator_set(tmp_path: Path, opset: int, mask_convolution: bool) 
     assert kinds["MatMul"] == 1 + 4 + 4 + 2 + 1
 
 
+@pytest.mark.parametrize("opset", [18, 20])
+def test_the_approximate_activation(tmp_path: Path, opset: int) -> None:
+    model = make_classifier()
+    (feed_forward,) = (
+        block.layer
+        for block in model.backbone.encoder.layer_list
+        if hasattr(block.layer, "approximate_gelu")
+    )
+    # Larger, so that the two activations differ by more than the tolerance.
+    for weight in feed_forward.weights:
+        weight.assign(20 * weight)
+
+    def scores() -> Any:
+        cases = token_cases(model, describe_task(model, pairs=False))
+        return cases[-1].outputs["scores"]
+
+    exact = scores()
+    feed_forward.approximate_gelu = True
+    assert np.abs(scores() - exact).max() > ONNX_TOLERANCE
+    written(model, tmp_path, opset)
+
+
 def test_onnxruntime_fuses_what_older_operator_sets_spell_out(tmp_path: Path) -> None:
     import onnxruntime
 
