@@ -28,15 +28,16 @@ def class_indices(y: Any, labels: Sequence[str] | None, num_classes: int) -> Any
     if array.dtype.kind not in "OSUT":
         return _checked(array.tolist(), num_classes)
     places = {name: index for index, name in enumerate(labels or ())}
-    found: list[Any] = []
+    indices: list[Any] = []
     for row, value in enumerate(array.tolist()):
         name = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         if not isinstance(name, str):
-            found.append(name)
+            indices.append(name)
         elif labels is None:
             raise ValueError(
                 f"`y` holds names ({name!r:.60} in row {row}), and this classifier has "
-                "none: give it `labels=[...]`, or give class indices"
+                "none: give it `labels=[...]`, or give class indices. Received: "
+                "labels=None"
             )
         elif name not in places:
             raise ValueError(
@@ -44,8 +45,8 @@ def class_indices(y: Any, labels: Sequence[str] | None, num_classes: int) -> Any
                 f"row {row}"
             )
         else:
-            found.append(places[name])
-    return _checked(found, num_classes)
+            indices.append(places[name])
+    return _checked(indices, num_classes)
 
 
 def class_indices_in_graph(
@@ -61,7 +62,7 @@ def class_indices_in_graph(
         if labels is None:
             raise ValueError(
                 "`y` holds names, and this classifier has none: give it `labels=[...]`,"
-                " or give class indices"
+                " or give class indices. Received: labels=None"
             )
         hits = tf.equal(y[..., tf.newaxis], tf.constant(list(labels)))
         known = tf.reduce_any(hits, axis=-1)

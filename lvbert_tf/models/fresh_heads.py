@@ -23,12 +23,13 @@ def check_is_no_supernet(preset: Any) -> None:
         raise ValueError(
             f"{preset} holds a supernet, of which only a path is a model. Take one "
             "out first: python -m training extract --supernet RUN_DIR --architecture "
-            "SPEC --output DIR"
+            f"SPEC --output DIR. Received: preset={str(preset)!r}"
         )
     if name == "LVBertElectra":
         raise ValueError(
             f"{preset} holds a pair of networks, not one. Load it with "
-            "`LVBertElectra.from_preset`; its `discriminator` is a backbone"
+            "`LVBertElectra.from_preset`; its `discriminator` is a backbone. "
+            f"Received: preset={str(preset)!r}"
         )
 
 

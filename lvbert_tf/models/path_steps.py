@@ -82,7 +82,7 @@ class PathSteps:
         return masked_lm_rows(logits, batch)
 
     def whole(self, batch: Batch) -> MaskedLMRows:
-        """The same along the batch's `route`, as one piece."""
+        """Does the same along the batch's `route`, as one piece."""
         logits = self._supernet(batch, training=False)
         return masked_lm_rows(logits, batch)
 

@@ -189,7 +189,7 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
     def tokenize_strings(
         self, text: tf.Tensor | tf.RaggedTensor, *, valid_utf8: bool = False
     ) -> tf.RaggedTensor:
-        """The ops of `tokenize`, for callers that build a graph of their own.
+        """Returns what `tokenize` does, for callers that build a graph of their own.
 
         Args:
             text: string tensor of known rank, at least 1.
@@ -330,12 +330,12 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
 
     @property
     def special(self) -> SpecialTokens:
-        """The ids of the special tokens."""
+        """Returns the ids of the special tokens."""
         return SpecialTokens.from_vocabulary(self.get_vocabulary())
 
     @property
     def vocabulary_sha256(self) -> str:
-        """Hexadecimal sha256 of the vocabulary file that `save_assets` writes."""
+        """Returns the hexadecimal sha256 of the file that `save_assets` writes."""
         return vocabulary_sha256(self.get_vocabulary())
 
     def save_assets(self, dir_path: str) -> None:
@@ -373,7 +373,7 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         if self.vocabulary is None:
             raise ValueError(
                 "LVBertTokenizer has no vocabulary yet. Pass `vocabulary`, or load a "
-                "preset or assets."
+                "preset or assets. Received: vocabulary=None"
             )
 
 
