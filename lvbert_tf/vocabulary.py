@@ -109,6 +109,8 @@ def check_vocabulary(
     for line_number, token in enumerate(vocabulary, start=1):
         entry = f"vocabulary entry {line_number}"
         where = f"{source}:{line_number}" if source else entry
+        if not isinstance(token, str):
+            raise ValueError(f"{where}: expected a string. Received: {token!r}")
         if not token.strip(_ASCII_WHITE_SPACE):
             raise ValueError(f"{where}: the entry is blank. Expected a token.")
         # Chinese vocabularies hold separators such as U+2028, which no text produces.

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.initializers import truncated_normal
 from lvbert_tf.layers.local_mixing import depthwise_over_tokens, mix_neighbours
 from lvbert_tf.layers.masks import zero_padding
@@ -53,8 +53,9 @@ class DynamicConv(keras.layers.Layer):
         mask_convolution: bool = True,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(hidden_dim=hidden_dim, num_heads=num_heads)
-        check_positive_integers(kernel_size=kernel_size)
+        hidden_dim, num_heads, kernel_size = positive_integers(
+            hidden_dim=hidden_dim, num_heads=num_heads, kernel_size=kernel_size
+        )
         if kernel_size % 2 == 0:
             raise ValueError(
                 "`kernel_size` must be odd and positive. "

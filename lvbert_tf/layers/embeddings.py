@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
@@ -118,11 +118,13 @@ class Embeddings(keras.layers.Layer):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(
-            vocabulary_size=vocabulary_size,
-            embedding_dim=embedding_dim,
-            max_sequence_length=max_sequence_length,
-            num_segments=num_segments,
+        vocabulary_size, embedding_dim, max_sequence_length, num_segments = (
+            positive_integers(
+                vocabulary_size=vocabulary_size,
+                embedding_dim=embedding_dim,
+                max_sequence_length=max_sequence_length,
+                num_segments=num_segments,
+            )
         )
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_flags, check_positive_integers
+from lvbert_tf.layers.arguments import check_flags, positive_integers
 from lvbert_tf.layers.initializers import truncated_normal
 
 
@@ -70,8 +70,8 @@ class FeedForward(keras.layers.Layer):
         approximate_gelu: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(hidden_dim=hidden_dim)
-        check_positive_integers(intermediate_dim=intermediate_dim)
+        (hidden_dim,) = positive_integers(hidden_dim=hidden_dim)
+        (intermediate_dim,) = positive_integers(intermediate_dim=intermediate_dim)
         check_flags(approximate_gelu=approximate_gelu)
         super().__init__(**kwargs)
         self.hidden_dim = hidden_dim

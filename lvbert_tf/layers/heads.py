@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.embeddings import layer_norm
 from lvbert_tf.layers.feed_forward import gelu
 from lvbert_tf.layers.ids import check_ids
@@ -34,8 +34,8 @@ class MaskedLMHead(keras.layers.Layer):
     """
 
     def __init__(self, vocabulary_size: int, embedding_dim: int, **kwargs: Any) -> None:
-        check_positive_integers(vocabulary_size=vocabulary_size)
-        check_positive_integers(embedding_dim=embedding_dim)
+        (vocabulary_size,) = positive_integers(vocabulary_size=vocabulary_size)
+        (embedding_dim,) = positive_integers(embedding_dim=embedding_dim)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
@@ -110,7 +110,7 @@ class ReplacedTokenHead(keras.layers.Layer):
     """
 
     def __init__(self, hidden_dim: int, **kwargs: Any) -> None:
-        check_positive_integers(hidden_dim=hidden_dim)
+        (hidden_dim,) = positive_integers(hidden_dim=hidden_dim)
         super().__init__(**kwargs)
         self.hidden_dim = hidden_dim
         self.dense = keras.layers.Dense(

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_positive_integers, check_rates
+from lvbert_tf.layers.arguments import check_rates, positive_integers
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.layers.initializers import truncated_normal
 from lvbert_tf.layers.masks import attention_bias
@@ -49,7 +49,9 @@ class SelfAttention(keras.layers.Layer):
         attention_dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(hidden_dim=hidden_dim, num_heads=num_heads)
+        hidden_dim, num_heads = positive_integers(
+            hidden_dim=hidden_dim, num_heads=num_heads
+        )
         check_rates(attention_dropout=attention_dropout)
         if hidden_dim % num_heads:
             raise ValueError(

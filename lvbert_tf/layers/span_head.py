@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.feed_forward import gelu
 from lvbert_tf.layers.precision import at_least_float32
 
@@ -48,8 +48,8 @@ class SpanHead(keras.layers.Layer):
     def __init__(
         self, beam_size: int = 20, intermediate_dim: int = 512, **kwargs: Any
     ) -> None:
-        check_positive_integers(beam_size=beam_size)
-        check_positive_integers(intermediate_dim=intermediate_dim)
+        (beam_size,) = positive_integers(beam_size=beam_size)
+        (intermediate_dim,) = positive_integers(intermediate_dim=intermediate_dim)
         super().__init__(**kwargs)
         self.beam_size = beam_size
         self.intermediate_dim = intermediate_dim

@@ -8,13 +8,16 @@ from keras_hub.models import Backbone
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
 from lvbert_tf.layers.arguments import (
     check_flags,
-    check_positive_integers,
+    check_known,
     check_rates,
+    positive_integers,
 )
 from lvbert_tf.layers.embeddings import Embeddings
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.ids import check_ids_of
 from lvbert_tf.models.exporting import Exports
+from lvbert_tf.models.fresh_heads import check_is_no_supernet
+from lvbert_tf.models.preset_files import CONFIG_FILE, preset_json, preset_name
 from lvbert_tf.presets import model_size
 
 
@@ -79,8 +82,18 @@ class LVBertBackbone(Exports, Backbone):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
+        check_known(self, kwargs)
         parsed = Architecture.parse(architecture)
-        check_positive_integers(
+        (
+            vocabulary_size,
+            embedding_dim,
+            hidden_dim,
+            intermediate_dim,
+            num_heads,
+            kernel_size,
+            max_sequence_length,
+            num_segments,
+        ) = positive_integers(
             vocabulary_size=vocabulary_size,
             embedding_dim=embedding_dim,
             hidden_dim=hidden_dim,
@@ -169,6 +182,35 @@ class LVBertBackbone(Exports, Backbone):
             **overrides,
         }
         return cls(vocabulary_size, architecture, **arguments)
+
+    @classmethod
+    def from_preset(
+        cls, preset: Any, load_weights: bool = True, **kwargs: Any
+    ) -> "LVBertBackbone":
+        """Returns the backbone of a preset.
+
+        Args:
+            preset: the directory, or a handle such as "hf://user/model".
+            load_weights: whether to load weights or draw them anew.
+            **kwargs: constructor arguments, such as `dtype` and `dropout`.
+
+        Raises:
+            ValueError: if there is no such preset, or it is a supernet's; if trained
+                weights are asked to compute something else than they were trained for.
+        """
+        preset = preset_name(preset)
+        check_is_no_supernet(preset)
+        stored = (preset_json(preset, CONFIG_FILE) or {}).get("config", {})
+        for name in ("mask_convolution", "approximate_gelu"):
+            wanted = kwargs.get(name)
+            if load_weights and wanted not in (None, stored.get(name, wanted)):
+                raise ValueError(
+                    f"The weights of {preset} were trained with {name}={stored[name]}: "
+                    "with another value they would compute something else. Received: "
+                    f"{name}={wanted}"
+                )
+        backbone: LVBertBackbone = super().from_preset(preset, load_weights, **kwargs)
+        return backbone
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Encodes inputs, after refusing ids that are no integers."""

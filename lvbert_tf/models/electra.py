@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from lvbert_tf.distribution import num_replicas, replica_id, sum_over_replicas
+from lvbert_tf.layers.arguments import check_weights
 from lvbert_tf.layers.dropout import dropout_seed, salted_dropout
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.heads import MaskedLMHead, ReplacedTokenHead
@@ -81,6 +82,11 @@ class LVBertElectra(PresetModel):
         discriminator_weight: float = 50.0,
         **kwargs: Any,
     ) -> None:
+        check_weights(
+            generator_fraction=generator_fraction,
+            generator_weight=generator_weight,
+            discriminator_weight=discriminator_weight,
+        )
         if not 0 < generator_fraction <= 1:
             raise ValueError(
                 "`generator_fraction` must be above 0 and at most 1. "

@@ -7,6 +7,7 @@ import keras
 import keras_hub
 import tensorflow as tf
 
+from lvbert_tf.layers.arguments import check_known, positive_integers
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
 from lvbert_tf.models.backbone import LVBertBackbone
@@ -55,10 +56,12 @@ class LVBertMaskedLM(MaskedLM):
 
     backbone_cls = LVBertBackbone
     preprocessor_cls = LVBertMaskedLMPreprocessor
+    targets_from_texts = True
 
     def __init__(
         self, backbone: LVBertBackbone, preprocessor: Any = None, **kwargs: Any
     ) -> None:
+        check_known(self, kwargs)
         check_parts(backbone, preprocessor, LVBertMaskedLMPreprocessor)
         # === Layers ===
         self.backbone = backbone
@@ -138,15 +141,16 @@ class LVBertMaskedLM(MaskedLM):
                 "`fill` needs a model with a preprocessor. Received: preprocessor=None"
             )
         vocabulary = self.preprocessor.tokenizer.get_vocabulary()
-        if not 1 <= top_k <= len(vocabulary):
+        (top_k,) = positive_integers(top_k=top_k)
+        if top_k > len(vocabulary):
             raise ValueError(
                 f"`top_k` must be between 1 and {len(vocabulary)}. "
                 f"Received: top_k={top_k}"
             )
-        if not len(texts):
-            return []
         inputs = self.preprocessor.blanks(texts)
         weights = inputs.pop("mask_weights")
+        if not len(weights):
+            return []
         logits = tf.cast(self(inputs, training=False), tf.float32)
         probabilities, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)
         return [

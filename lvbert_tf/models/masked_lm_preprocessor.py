@@ -9,10 +9,11 @@ import tensorflow as tf
 from keras_hub.models import MaskedLMPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import check_weights, positive_integers
 from lvbert_tf.masking import default_max_predictions, mask_tokens
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
+from lvbert_tf.models.rows import text_list
 from lvbert_tf.models.text_classifier_preprocessor import tokenize_and_pack
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 from lvbert_tf.vocabulary import MASK_TOKEN
@@ -48,7 +49,13 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         mask_selection_rate: float = 0.15,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(sequence_length=sequence_length)
+        (sequence_length,) = positive_integers(sequence_length=sequence_length)
+        check_weights(mask_selection_rate=mask_selection_rate)
+        if not 0 < mask_selection_rate < 1:
+            raise ValueError(
+                "`mask_selection_rate` must be above 0 and below 1. Received: "
+                f"mask_selection_rate={mask_selection_rate}"
+            )
         super().__init__(
             tokenizer,
             sequence_length=sequence_length,
@@ -103,11 +110,7 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         Raises:
             ValueError: if a text has no mask, or is so long that one would be cut off.
         """
-        if isinstance(texts, (str, bytes)):
-            raise ValueError(
-                f"`texts` must be a list of strings. Received: the string {texts!r}. "
-                "Wrap it in a list."
-            )
+        texts = text_list(texts, "texts")
         special = self.tokenizer.special
         rows = []
         for i, text in enumerate(texts):

@@ -8,11 +8,12 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from lvbert_tf.layers.arguments import check_known, check_weights, positive_integers
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.encoder_task import EncoderTask
 from lvbert_tf.models.parts import check_parts
-from lvbert_tf.models.rows import text_column
+from lvbert_tf.models.rows import text_column, text_list
 from lvbert_tf.models.span_decoding import Answer, best_answers, unanswerable_scores
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
 from lvbert_tf.models.span_targets import answer_targets
@@ -66,7 +67,12 @@ class LVBertSpanPredictor(SpanPredictor):
         unanswerable_weight: float = 0.5,
         **kwargs: Any,
     ) -> None:
+        check_known(self, kwargs)
         check_parts(backbone, preprocessor, LVBertSpanPredictorPreprocessor)
+        beam_size, intermediate_dim = positive_integers(
+            beam_size=beam_size, intermediate_dim=intermediate_dim
+        )
+        check_weights(unanswerable_weight=unanswerable_weight)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -235,11 +241,11 @@ class LVBertSpanPredictor(SpanPredictor):
                 "`answer` needs a model with a preprocessor. Received: "
                 "preprocessor=None"
             )
-        if isinstance(questions, (str, bytes)) or isinstance(contexts, (str, bytes)):
-            raise ValueError(
-                "`questions` and `contexts` must be lists of strings. Received: a "
-                "single string. Wrap it in a list."
-            )
+        batch_size, max_answer_length, n_best = positive_integers(
+            batch_size=batch_size, max_answer_length=max_answer_length, n_best=n_best
+        )
+        questions = text_list(questions, "questions")
+        contexts = text_list(contexts, "contexts")
         if len(questions) != len(contexts):
             raise ValueError(
                 "Expected as many contexts as questions. Received: "

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_hub.models import Preprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
-from lvbert_tf.layers.arguments import check_positive_integers
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
@@ -96,7 +96,7 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         max_question_length: int = 64,
         **kwargs: Any,
     ) -> None:
-        check_positive_integers(
+        sequence_length, stride, max_question_length = positive_integers(
             sequence_length=sequence_length,
             stride=stride,
             max_question_length=max_question_length,
@@ -124,6 +124,11 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
         # KerasHub's hook for a preset that was saved without this preprocessor.
         length_that_fits(loader, kwargs, default=512)
+        # Short windows: half of them for the question, at most the default.
+        half = max(1, (kwargs["sequence_length"] - 3) // 2)
+        kwargs.setdefault("max_question_length", min(64, half))
+        room = kwargs["sequence_length"] - kwargs["max_question_length"] - 3
+        kwargs.setdefault("stride", min(128, max(1, room // 2)))
         return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:

@@ -8,8 +8,8 @@ import tensorflow as tf
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
 from lvbert_tf.layers.arguments import (
     check_flags,
-    check_positive_integers,
     check_rates,
+    positive_integers,
 )
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.embeddings import Embeddings
@@ -95,7 +95,17 @@ class LVBertSupernet(PresetModel):
             raise ValueError(
                 f"`letters` must differ from each other. Received: letters={letters!r}"
             )
-        check_positive_integers(
+        (
+            vocabulary_size,
+            num_layers,
+            embedding_dim,
+            hidden_dim,
+            intermediate_dim,
+            num_heads,
+            kernel_size,
+            max_sequence_length,
+            num_segments,
+        ) = positive_integers(
             vocabulary_size=vocabulary_size,
             num_layers=num_layers,
             embedding_dim=embedding_dim,

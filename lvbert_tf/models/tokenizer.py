@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import check_flags
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.text_normalization import (
     LONG_WORD,
@@ -91,6 +92,9 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
                 "`dtype` must be 'int32', 'int64' or 'string'. "
                 f"Received: dtype={dtype!r}."
             )
+        check_flags(lowercase=lowercase)
+        if strip_accents is not None:
+            check_flags(strip_accents=strip_accents)
         for token, name in (
             (CLS_TOKEN, "cls_token"),
             (SEP_TOKEN, "sep_token"),
@@ -249,6 +253,13 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         self._check_vocabulary()
         if not isinstance(inputs, tf.RaggedTensor):
             inputs = tf.convert_to_tensor(inputs)
+        if inputs.shape.rank == 0 or not (
+            inputs.dtype.is_integer or inputs.dtype == tf.string
+        ):
+            raise ValueError(
+                "`inputs` must be ids, or pieces, of one text or of a batch. Received: "
+                f"a tensor of dtype {inputs.dtype.name} and shape {inputs.shape}."
+            )
         if inputs.dtype == tf.string:
             pieces = inputs
         else:

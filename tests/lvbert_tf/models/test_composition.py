@@ -1,6 +1,8 @@
 """Models inside models, subclasses, shared parts, threads and global settings."""
 
 import copy
+import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,12 +47,24 @@ class Tagger(keras.Model):
         return cls(encoder, **config)
 
 
-@keras.saving.register_keras_serializable(package="tests")
 class Doubled(lvbert_tf.LVBertTextClassifier):
     """A task of a user's own."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         return 2.0 * super().call(inputs, training=training, mask=mask)
+
+
+@pytest.fixture
+def doubled() -> Iterator[type[Doubled]]:
+    """The user's task, known to Keras for one test.
+
+    Of several classes for one kind of task KerasHub's generic ones take any.
+    """
+    known = keras.saving.get_custom_objects()
+    before = set(known)
+    yield keras.saving.register_keras_serializable(package="tests")(Doubled)
+    for name in set(known) - before:
+        del known[name]
 
 
 def _functional(encoder: Any) -> keras.Model:
@@ -75,9 +89,9 @@ def test_a_backbone_within_a_model(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again(INPUTS), model(INPUTS), atol=1e-6)
 
 
-def test_a_task_of_a_users_own(tmp_path: Path) -> None:
+def test_a_task_of_a_users_own(doubled: type[Doubled], tmp_path: Path) -> None:
     stock = classifier()
-    model = Doubled(
+    model = doubled(
         stock.backbone, 2, preprocessor=stock.preprocessor, labels=LABELS, dropout=0.0
     )
     model.output_dense.set_weights(stock.output_dense.get_weights())
@@ -87,9 +101,9 @@ def test_a_task_of_a_users_own(tmp_path: Path) -> None:
     model.save_to_preset(str(tmp_path / "preset"))
     for again in (
         keras.models.load_model(tmp_path / "model.keras"),
-        Doubled.from_preset(str(tmp_path / "preset")),
+        doubled.from_preset(str(tmp_path / "preset")),
     ):
-        assert type(again) is Doubled
+        assert type(again) is doubled
         np.testing.assert_allclose(again.predict(TEXTS, verbose=0), expected, atol=1e-6)
 
 
@@ -121,6 +135,80 @@ def test_the_generic_classes_of_kerashub_find_ours(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         task.predict(TEXTS, verbose=0), classifier().predict(TEXTS, verbose=0)
     )
+
+
+def test_a_preset_is_shared_through_a_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`keras_hub.upload_preset` accepts the folder; whoever downloads it loads it."""
+    from keras_hub.src.utils import preset_utils
+
+    class Hub:
+        """A hub that keeps what it is given; no network is asked."""
+
+        @staticmethod
+        def model_upload(handle: str, folder: str) -> None:
+            shutil.copytree(folder, tmp_path / "hub" / handle)
+
+        @staticmethod
+        def model_download(handle: str, name: str) -> str:
+            file = tmp_path / "hub" / handle / name
+            if not file.exists():
+                raise ValueError(f"{name} is not present in the model files")
+            return str(file)
+
+    monkeypatch.setattr(preset_utils, "kagglehub", Hub)
+    model = classifier("csf")
+    model.save_to_preset(str(tmp_path / "preset"))
+    handle = "kaggle://me/reviews/keras/tiny"
+    keras_hub.upload_preset(handle, str(tmp_path / "preset"))
+    shutil.rmtree(tmp_path / "preset")
+    for preset in (handle, tmp_path / "hub/me/reviews/keras/tiny"):
+        again = lvbert_tf.LVBertTextClassifier.from_preset(preset)
+        assert again.labels == LABELS
+        np.testing.assert_array_equal(
+            again.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0)
+        )
+    assert lvbert_tf.LVBertBackbone.from_preset(handle).architecture == "csf"
+    with pytest.warns(UserWarning, match="freshly drawn"):
+        lvbert_tf.LVBertTextClassifier.from_preset(handle, num_classes=3)
+    with pytest.raises(ValueError, match="with a config.json.*me/reviews/keras/other"):
+        lvbert_tf.LVBertTextClassifier.from_preset("kaggle://me/reviews/keras/other")
+
+
+def test_arguments_that_nobody_knows(tmp_path: Path) -> None:
+    """Keras' functional models would drop them silently."""
+    make = lvbert_tf.LVBertTextClassifier
+    with pytest.raises(ValueError, match="Did you mean `dropout`.*Received: droput"):
+        make(backbone(), 2, droput=0.5)
+    with pytest.raises(ValueError, match="Unrecognized argument of LVBertBackbone"):
+        backbone(hidden_size=8)
+    classifier().save_to_preset(str(tmp_path))
+    for name in ("num_clases", "architecture", "sequence_length"):
+        with pytest.raises(ValueError, match=f"Unrecognized .*Received: {name}"):
+            make.from_preset(str(tmp_path), **{name: 3})
+    for name in ("mask_convolution", "approximate_gelu"):
+        stored = getattr(classifier().backbone, name)
+        with pytest.raises(ValueError, match=f"trained with {name}={stored}"):
+            lvbert_tf.LVBertBackbone.from_preset(str(tmp_path), **{name: not stored})
+    assert lvbert_tf.LVBertBackbone.from_preset(tmp_path, dropout=0.3).dropout == 0.3
+
+
+def test_presets_that_are_none(tmp_path: Path) -> None:
+    for make in (lvbert_tf.LVBertTextClassifier, lvbert_tf.LVBertBackbone):
+        with pytest.raises(ValueError, match="(?s)Unknown preset.*nowhere"):
+            make.from_preset(tmp_path / "nowhere")
+        with pytest.raises(ValueError, match="must be a preset directory"):
+            make.from_preset(tmp_path)
+
+
+def test_windows_fit_a_short_backbone(tmp_path: Path) -> None:
+    """Where a preset has no preprocessor for spans, one is made that fits."""
+    classifier().save_to_preset(str(tmp_path))
+    with pytest.warns(UserWarning, match="freshly drawn"):
+        spans = lvbert_tf.LVBertSpanPredictor.from_preset(tmp_path)
+    assert spans.preprocessor.sequence_length == 16
+    assert spans.answer(["a film"], ["the good film"])[0]
 
 
 def test_weights_travel_by_file_list_and_copy(tmp_path: Path) -> None:

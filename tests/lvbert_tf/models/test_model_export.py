@@ -181,6 +181,20 @@ def test_quantised_models(form: str, tmp_path: Path) -> None:
     _assert_equal(model, form, tmp_path)
 
 
+@pytest.mark.slow
+def test_litert_quantises_by_itself(tmp_path: Path) -> None:
+    model = _task("classifier")
+    model.export(
+        tmp_path / "small.tflite",
+        format="litert",
+        verbose=False,
+        optimizations=[tf.lite.Optimize.DEFAULT],
+    )
+    inputs = _inputs(model, 3, 40)
+    (output,) = _Exported(tmp_path / "small.tflite", "litert")(inputs).values()
+    np.testing.assert_allclose(output, model(inputs), atol=0.05)
+
+
 @pytest.mark.parametrize(
     ("form", "message"),
     [
