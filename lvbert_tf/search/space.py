@@ -99,7 +99,7 @@ class SearchSpace:
             if symbol != FREE and symbol not in letters:
                 raise ValueError(
                     f"`pattern` must hold letters of {letters!r} or {FREE!r}. "
-                    f"Received: {symbol!r} as symbol {index}:\n"
+                    f"Received: symbol {index} is {symbol!r}:\n"
                     f"  {pattern}\n  {' ' * index}^"
                 )
         for constraint in constraints:
