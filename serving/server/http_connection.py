@@ -4,11 +4,12 @@ uvicorn times idle connections between two requests, but neither one that never 
 nor one whose request line and headers trickle in; and it takes any number of them.
 """
 
-import asyncio
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from serving.server.loop_clock import LoopClock, Timer
 
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
@@ -20,17 +21,20 @@ _LATE = (
 )
 
 
-def timed_connection(head_timeout_s: float, max_connections: int) -> type[H11Protocol]:
+def timed_connection(
+    clock: LoopClock, head_timeout_s: float, max_connections: int
+) -> type[H11Protocol]:
     """Returns the class of connections that uvicorn is to open.
 
     Args:
+        clock: counts the time of the loop that reads.
         head_timeout_s: within so many seconds of its first byte, or of the connection
             for the first request, the head of a request must have arrived.
         max_connections: connections that may be open at a time; more are told 503.
     """
 
     class TimedConnection(H11Protocol):
-        _deadline: asyncio.TimerHandle | None = None
+        _deadline: Timer | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -63,7 +67,7 @@ def timed_connection(head_timeout_s: float, max_connections: int) -> type[H11Pro
             return self.conn.their_state is h11.IDLE
 
         def _await_head(self) -> None:
-            self._deadline = self.loop.call_later(head_timeout_s, self._too_late)
+            self._deadline = Timer(clock, head_timeout_s, self._too_late)
 
         def _head_arrived(self) -> None:
             if self._deadline is not None:

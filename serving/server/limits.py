@@ -175,5 +175,5 @@ class Gate:
                 self._turns.notify_all()
 
 
-def _over(what: str, found: int, limit: int, flag: str) -> ServingError:
-    return invalid_argument(f"{what}: at most {limit} ({flag}). Received: {found}")
+def _over(what: str, received: int, limit: int, flag: str) -> ServingError:
+    return invalid_argument(f"{what}: at most {limit} ({flag}). Received: {received}")

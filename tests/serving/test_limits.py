@@ -192,6 +192,27 @@ def test_a_head_that_trickles_in_ends_on_a_kept_connection_too(
         assert opened.recv(4096).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.parametrize("sent", ["", "Content-Length: 27\r\n\r\n"])
+def test_a_server_that_is_busy_does_not_call_its_clients_late(
+    small: EmbeddedServer, sent: str
+) -> None:
+    """What arrives while the event loop stands still has arrived."""
+    head = "POST /v1/models/clf:predict HTTP/1.1\r\nHost: x\r\n"
+    request = f'{head}Content-Length: 27\r\n\r\n{{"instances": ["a", "bad"]}}'
+    before = f"{head}{sent}"
+    port = int(small.rest_url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        opened.sendall(before.encode())
+        time.sleep(0.1)
+        loop = small._http._clock.loop
+        assert loop is not None
+        # Three times as long as a head or a body may take.
+        loop.call_soon_threadsafe(time.sleep, 1.5)
+        time.sleep(0.1)
+        opened.sendall(request[len(before) :].encode())
+        assert opened.recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_connections_are_counted(small: EmbeddedServer) -> None:
     port = int(small.rest_url.rsplit(":", 1)[1])
     with contextlib.ExitStack() as stack:
