@@ -10,11 +10,12 @@ from serving.server.batching_config import DEFAULT_METRICS_PATH
 # Flag, default, meaning. A refused request names the flag.
 _LIMITS = (
     ("max_request_mb", 8, "largest REST body or gRPC message, in MiB"),
-    ("max_bodies_mb", 32, "all REST bodies held at a time, in MiB"),
+    ("max_bodies_mb", 32, "all REST bodies, or gRPC messages, held at a time, in MiB"),
     ("max_rows", 1024, "texts, examples or rows in a request"),
     ("max_tokens", 65536, "rows times tokens of the longest, in a request"),
     ("max_tokens_computing", 65536, "the same, of all computed at a time"),
     ("max_text_kb", 8192, "bytes of all texts in a request, in KiB"),
+    ("max_output_values", 4194304, "numbers and strings in an answer"),
     ("max_pending", 256, "requests that wait or run, for REST and gRPC each"),
     ("max_connections", 1024, "REST connections open at a time"),
     (

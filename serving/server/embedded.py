@@ -13,10 +13,11 @@ from serving.server.access_log import AccessLog
 from serving.server.batching import BatchScheduler
 from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
 from serving.server.demo import Demo
+from serving.server.gate import Gate
 from serving.server.grpc_front import GrpcFront
 from serving.server.http_front import HttpFront
 from serving.server.inference import Inference
-from serving.server.limits import Gate, Limits
+from serving.server.limits import Limits
 from serving.server.memory import limit_arenas
 from serving.server.metrics import Metrics
 from serving.server.model_config import ModelConfig

@@ -61,6 +61,8 @@ class Model:
         """Computes outputs of a signature, in a batch with others if that is on."""
         names = list(signature.outputs) if outputs is None else list(outputs)
         self._limits.check(inputs)
+        shapes = {name: signature.outputs[name].shape for name in names}
+        self._limits.check_outputs(inputs, shapes)
         if self._scheduler is None:
             return self.servable.run(signature, inputs, names)
         return self._scheduler.run(self.servable, signature, inputs, names)

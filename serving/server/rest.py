@@ -27,6 +27,8 @@ from serving.server.status import Code, ServingError, invalid_argument
 _log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+# Values in an answer of which few are written at a time.
+_LARGE_ANSWER = 2**17
 _ORIGIN = re.compile(r"https?://.*", re.DOTALL)
 _API = re.compile(r"/v1/.*", re.IGNORECASE | re.DOTALL)
 _MODEL = (
@@ -84,6 +86,8 @@ class RestApi:
         self._max_body_bytes = max_body_bytes
         # Compressed bodies count little while they wait: few are unpacked at a time.
         self._unpacked = threading.BoundedSemaphore(2)
+        # As text and as Python's lists a large answer takes ten times its size.
+        self._written = threading.BoundedSemaphore(2)
 
     def handle(
         self,
@@ -192,7 +196,10 @@ class RestApi:
                 document,
                 {key: tensor.dtype for key, tensor in signature.inputs.items()},
             )
-            return predict_response(model.run(signature, inputs), rows)
+            outputs = model.run(signature, inputs)
+        large = sum(array.size for array in outputs.values()) > _LARGE_ANSWER
+        with self._written if large else nullcontext():
+            return predict_response(outputs, rows)
 
     def _decompress(self, body: bytes, encoding: str) -> bytes:
         if encoding.lower() not in ("gzip", "x-gzip"):

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from common.saved_model_session import SavedModelError, SavedModelSession
-from serving.server.limits import Gate, work
+from serving.server.gate import Gate
+from serving.server.limits import work
 from serving.server.status import Code, ServingError, invalid_argument
 
 Array = npt.NDArray[Any]

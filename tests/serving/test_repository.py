@@ -157,6 +157,7 @@ def test_closing_waits_for_running_requests(
     timer.join()
 
 
+# X07, on the server's side; on the exporter's: `tests/export/test_saved_model.py`.
 def test_version_names(saved: Path, tmp_path: Path) -> None:
     for name in ("1", "001", "20", "x3", "-4", "5.0", "9" * 25):
         publish(saved, tmp_path, name)
