@@ -48,6 +48,7 @@ class Storm:
             self._ids,
             self._one_long_text,
             self._half_sent,
+            self._many_lists,
             self._too_many_rows,
             self._too_large_a_broadcast,
         ]
@@ -92,6 +93,10 @@ class Storm:
     def _broadcast(self) -> str:
         """600 bytes that are 128 texts."""
         return self._predict([128], [_TEXT[:600]])
+
+    def _many_lists(self) -> str:
+        """As many values as a body may hold, which Python keeps as objects."""
+        return self._post(b'{"instances": [%s[]]}' % (b"[]," * (_MESSAGE // 3)))
 
     def _too_many_rows(self) -> str:
         return self._post(json.dumps({"instances": ["a"] * 100_000}).encode())
@@ -173,7 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--clients", type=int, default=16, help="of each of 7 kinds")
+    parser.add_argument("--clients", type=int, default=16, help="of each of 8 kinds")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         report = storm(

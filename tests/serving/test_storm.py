@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.serving, pytest.mark.export]
 
 @pytest.mark.slow
 def test_a_small_model_stays_under_4_gb(tmp_path: Path) -> None:
-    """LV-BERT-small, 512 tokens, the default limits; 112 clients, half of them bad."""
+    """LV-BERT-small, 512 tokens, the default limits; 128 clients, half of them bad."""
     vocabulary = require_shared("data/vocab.bert-uncased.txt").read_text().splitlines()
     backbone = lvbert_tf.LVBertBackbone.from_size(
         "small", "lv_bert", vocabulary_size=len(vocabulary), max_sequence_length=512
