@@ -259,7 +259,7 @@ def test_work_counts_the_longest_row_for_each() -> None:
 def test_large_answers_are_refused_before_they_are_computed() -> None:
     limits = Limits(max_output_values=1000)
     ids = {"input_ids": np.zeros([4, 10], np.int32)}
-    limits.check_outputs(ids, {"hidden": (None, None, 25), "shape": None, "one": ()})
+    limits.check_outputs(ids, {"hidden": (None, None, 24), "any": None, "one": ()})
     with pytest.raises(ServingError, match=r"values.*1000 \(--max-output-values\)"):
         limits.check_outputs(ids, {"hidden": (None, None, 25), "pooled": (None, 1)})
     # A masked language model has logits for each position, not for each token.
