@@ -41,8 +41,9 @@ def timed_connection(
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            # To be told of all that a client does not take.
-            transport.set_write_buffer_limits(high=0)
+            # To be told of all that a client does not take. With 0 as the higher limit
+            # a transport with TLS would never go on.
+            transport.set_write_buffer_limits(high=1, low=0)
             if len(self.connections) > max_connections:
                 text = (
                     b'{"error": "The server is busy: %d connections are open '
