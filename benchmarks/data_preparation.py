@@ -174,7 +174,7 @@ def _stages(folder: Path, books: list[Path]) -> dict[str, Any]:
 
     def make_pieces() -> None:
         for chunk in text:
-            worker.make_piece(Chunk(chunk.group, chunk.number, chunk.documents))
+            worker.make_piece(Chunk(chunk.group, chunk.index, chunk.documents))
 
     def make_shards() -> None:
         for old in result.iterdir():

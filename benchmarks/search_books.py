@@ -51,7 +51,7 @@ def main() -> int:
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
     records, unseen = folder / "records", folder / "unseen"
-    supernet, found = folder / "supernet", folder / "search"
+    supernet, search = folder / "supernet", folder / "search"
     if not (records / "index.json").exists():
         _train(
             *("prepare", "--input", *options.corpus, "--output", str(records)),
@@ -75,7 +75,7 @@ def main() -> int:
     )
     searched = _train(
         *("search", "--supernet", str(supernet), "--data", str(records)),
-        *("--run-dir", str(found), "--method", "both"),
+        *("--run-dir", str(search), "--method", "both"),
         *("--seeds", str(options.seeds), "--examples", str(options.examples)),
         *("--population", str(options.population)),
         *("--iterations", str(options.iterations)),
@@ -84,20 +84,20 @@ def main() -> int:
         # What is compared below are accuracies.
         *("--fitness", "accuracy"),
     )
-    tops = _tops(found)
+    tops = _tops(search)
     names = sorted({name for top in tops.values() for name in top})
     again = _train(
         *("evaluate", "--supernet", str(supernet), "--data", str(unseen)),
         *("--seed", "1", "--examples", str(options.examples)),
         *("--architecture", *names),
     )["results"]
-    unseen_accuracy = {one["architecture"]: one["accuracy"] for one in again}
+    unseen_accuracy = {result["architecture"]: result["accuracy"] for result in again}
     result = {
         "evaluations_per_search": searched["searches"][0]["evaluations"],
         "searched": compare(
             {
-                (one["method"], one["seed"]): one["top_mean"]
-                for one in searched["searches"]
+                (result["method"], result["seed"]): result["top_mean"]
+                for result in searched["searches"]
             }
         ),
         "unseen": compare(
@@ -113,7 +113,7 @@ def main() -> int:
         "seconds": searched["seconds"],
     }
     if options.picture:
-        shutil.copyfile(found / "search.png", options.picture)
+        shutil.copyfile(search / "search.png", options.picture)
     print(json.dumps(result))
     return 0
 
@@ -158,14 +158,14 @@ def _interval(values: Sequence[float]) -> list[float] | None:
     return [middle - reach, middle + reach]
 
 
-def _tops(found: Path) -> dict[tuple[str, int], list[str]]:
+def _tops(search: Path) -> dict[tuple[str, int], list[str]]:
     """The last top candidates of every search, from the merged log."""
     tops = {}
-    for line in (found / "search.jsonl").read_text("utf-8").splitlines():
+    for line in (search / "search.jsonl").read_text("utf-8").splitlines():
         content = json.loads(line)
         if content["kind"] == "iteration":
             key = (content["method"], content["seed"])
-            tops[key] = [one["architecture"] for one in content["top"]]
+            tops[key] = [result["architecture"] for result in content["top"]]
     return tops
 
 

@@ -24,7 +24,7 @@ SEARCHES = 60
 BATCH_SIZES = (8, 32, 64)
 GENERATIONS = 10  # later ones find hardly anything new among so few architectures
 NUM_LAYERS = 7
-ROWS = {"recorded": 0, "simulated": 512, "resampled": 2048}
+ROWS = {"recorded": 0, "simulated": 1024, "resampled": 2048}
 """Examples of each kind of table; 0: as many as were recorded. Racing saves more the
 more there are, since those at the end serve to tell apart who is close."""
 LOSS_STEP = 0.125  # nats, summed over an example
@@ -56,10 +56,10 @@ class TableRows:
         self.num_batches = len(weight) // batch_size
 
     def rows(
-        self, number: int, candidates: Sequence[str], keep: Sequence[str] = ()
+        self, index: int, candidates: Sequence[str], keep: Sequence[str] = ()
     ) -> Array:
         """Returns the six sums (candidates, 6, rows); 0 what is not here."""
-        place = slice(number * self._batch_size, (number + 1) * self._batch_size)
+        place = slice(index * self._batch_size, (index + 1) * self._batch_size)
         width = len(self._weight[place])
         rows = np.zeros((len(candidates), 6, width))
         rows[:, self._place] = self._values[[self._index[c] for c in candidates], place]
@@ -188,9 +188,9 @@ def _search(scores: dict[str, float], seed: int) -> list[Step]:
     )
     steps = []
     while generation := search.ask():
-        before = [one.architecture for one in search.top]
+        before = [candidate.architecture for candidate in search.top]
         search.tell({name: scores[name] for name in generation})
-        after = [one.architecture for one in search.top]
+        after = [candidate.architecture for candidate in search.top]
         steps.append(Step(before, generation, after))
     return steps
 
@@ -210,7 +210,9 @@ def _raced(table: TableRows, steps: Sequence[Step], fitness: str) -> tuple[bool,
     same = True
     for step in steps:
         scores = scorer.score(step.generation, incumbents=step.before)
-        lost = {one.architecture for one in scores if one.eliminated} & set(step.after)
+        lost = {score.architecture for score in scores if score.eliminated} & set(
+            step.after
+        )
         if lost:
             same = False
             break
@@ -246,9 +248,9 @@ def record(supernet: Path, data: Path, examples: int, file: Path = TABLE) -> Non
         state_memory_bytes=0,
     )
     parts = []
-    for number in range(scorer.num_batches):
-        parts.append(scorer.rows(number, NAMES))
-        print(f"batch {number + 1} of {scorer.num_batches}", file=sys.stderr)
+    for index in range(scorer.num_batches):
+        parts.append(scorer.rows(index, NAMES))
+        print(f"batch {index + 1} of {scorer.num_batches}", file=sys.stderr)
     rows = np.concatenate(parts, axis=-1)
     write_table(rows, rows, file)
 

@@ -46,8 +46,8 @@ def run() -> dict[str, Any]:
     }
 
 
-def _path(number: int) -> str:
-    return "".join(_LETTERS[i] for i in route(0, number, _LAYERS, len(_LETTERS)))
+def _path(step_index: int) -> str:
+    return "".join(_LETTERS[i] for i in route(0, step_index, _LAYERS, len(_LETTERS)))
 
 
 def step_flops(architecture: str) -> float:
@@ -62,9 +62,9 @@ def step_flops(architecture: str) -> float:
 def _arithmetic(step: Any) -> dict[str, Any]:
     """Model FLOPs a second of the whole step, optimizer included, over a matmul's."""
     shares = []
-    for number in range(_PATHS):
-        values = route(0, number, _LAYERS, len(_LETTERS))
-        batch = make_batch(values, number)
+    for step_index in range(_PATHS):
+        values = route(0, step_index, _LAYERS, len(_LETTERS))
+        batch = make_batch(values, step_index)
         before = matmul_flops_per_second()
         times = milliseconds(
             {"step": lambda b=batch: step(b)["loss"].numpy()},
@@ -73,7 +73,7 @@ def _arithmetic(step: Any) -> dict[str, Any]:
         )
         rate = (before + matmul_flops_per_second()) / 2
         seconds = times["step"]["median"] / 1000
-        shares.append(step_flops(_path(number)) / seconds / rate)
+        shares.append(step_flops(_path(step_index)) / seconds / rate)
     return {"median": statistics.median(shares), "all": shares}
 
 
@@ -88,7 +88,7 @@ def _memory() -> dict[str, Any]:
         kind: [_peak(kind) for _ in range(_PROCESSES)] for kind in ("routed", "static")
     }
     peaks = {
-        kind: [one["peak_mib"] for one in several] for kind, several in measured.items()
+        kind: [run["peak_mib"] for run in several] for kind, several in measured.items()
     }
     held = {
         kind: several[0]["weights_and_moments_mib"]
@@ -129,8 +129,8 @@ def print_peak(kind: str) -> None:
     )
     step = compiled(model)
     values = route(0, 0, _LAYERS, len(_LETTERS))
-    for number in range(6):
-        float(step(make_batch(values, number))["loss"])
+    for step_index in range(6):
+        float(step(make_batch(values, step_index))["loss"])
     # Not ru_maxrss, which begins with the peak of the process that started this one.
     status = Path("/proc/self/status").read_text()
     peak = int(status.split("VmHWM:")[1].split()[0]) / 1024

@@ -49,18 +49,18 @@ def run(paths: int = 7) -> dict[str, Any]:
     per cent, and stays for the life of a process.
     """
     measured = [_in_new_process("print_path", path) for path in range(paths)]
-    ratios = [one["routed"] / one["static"] for one in measured]
-    started = [one["seconds_to_first_step"] for one in measured]
+    ratios = [run["routed"] / run["static"] for run in measured]
+    started = [run["seconds_to_first_step"] for run in measured]
     return {
         "routed_to_static": {"median": statistics.median(ratios), "all": ratios},
-        "traces": max(one["traces"] for one in measured),
+        "traces": max(run["traces"] for run in measured),
         "seconds_to_first_step_beyond_tensorflow": {
             "median": statistics.median(started),
             "all": started,
             "mirrored_2": _in_new_process("print_mirrored")["seconds_to_first_step"],
         },
         "seconds_to_import_tensorflow": statistics.median(
-            one["seconds_to_import_tensorflow"] for one in measured
+            run["seconds_to_import_tensorflow"] for run in measured
         ),
     }
 

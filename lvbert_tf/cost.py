@@ -6,6 +6,7 @@ paper's differ from what is really built: `backbone_params` and `paper_params`,
 `model_flops` and `paper_flops`. See docs/architecture-strings.md.
 """
 
+import dataclasses
 from typing import Any
 
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
@@ -21,7 +22,7 @@ from lvbert_tf.layer_cost import (
     layer_params,
     register_cost,
 )
-from lvbert_tf.presets import SIZES, ModelSize, model_size
+from lvbert_tf.presets import SIZES, ModelSize, generator_sizes, model_size
 
 __all__ = [
     "Dimensions",
@@ -166,17 +167,8 @@ def generator_dimensions(discriminator: Dimensions, fraction: float) -> Dimensio
         discriminator: the sizes of the discriminator.
         fraction: the generator's share of the width, above 0.
     """
-    hidden_dim = max(1, round(discriminator.hidden_dim * fraction))
-    return Dimensions(
-        embedding_dim=discriminator.embedding_dim,
-        hidden_dim=hidden_dim,
-        intermediate_dim=4 * hidden_dim,
-        num_heads=max(1, hidden_dim // 64),
-        vocabulary_size=discriminator.vocabulary_size,
-        kernel_size=discriminator.kernel_size,
-        max_sequence_length=discriminator.max_sequence_length,
-        num_segments=discriminator.num_segments,
-    )
+    sizes = generator_sizes(discriminator.hidden_dim, fraction)
+    return dataclasses.replace(discriminator, **sizes._asdict())
 
 
 def describe(

@@ -9,6 +9,7 @@ References:
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lvbert_tf.architecture import register_architecture
 
@@ -126,6 +127,28 @@ SIZES: dict[str, ModelSize] = {
     ),
 }
 """Tables 5 and 6. The supernet has the small size, without a generator."""
+
+
+class GeneratorSizes(NamedTuple):
+    """How wide ELECTRA's generator is, by `LVBertBackbone`'s names."""
+
+    hidden_dim: int
+    intermediate_dim: int
+    num_heads: int
+
+
+def generator_sizes(hidden_dim: int, fraction: float) -> GeneratorSizes:
+    """Returns how wide the generator of a discriminator is.
+
+    Args:
+        hidden_dim: H of the discriminator.
+        fraction: the generator's share of the width, in (0, 1].
+
+    References:
+        LV-BERT (Yu et al., 2021), Table 5; a head for every 64 columns, at least one.
+    """
+    width = max(1, round(hidden_dim * fraction))
+    return GeneratorSizes(width, 4 * width, max(1, width // 64))
 
 
 def model_size(name: str) -> ModelSize:

@@ -16,7 +16,7 @@ def conflicting_texts(examples: Sequence[LabelledExample]) -> int:
     labels: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for example in examples:
         labels[example.texts].add(example.label)
-    return sum(len(found) > 1 for found in labels.values())
+    return sum(len(kinds) > 1 for kinds in labels.values())
 
 
 def overlap(
@@ -109,7 +109,7 @@ def look_like_several(labels: Sequence[str], separator: str = ",") -> bool:
     several = [label for label in different if separator in label]
     parts = [{part.strip() for part in label.split(separator)} for label in several]
     return bool(several) and (
-        any(found <= different for found in parts)
+        any(kinds <= different for kinds in parts)
         or len(set().union(*parts)) < len(several)
     )
 

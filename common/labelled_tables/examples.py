@@ -171,11 +171,11 @@ def split_labels(cell: str, separator: str = ",") -> list[str]:
     """Returns the classes of a cell of several: ``a,b``, or a JSON list."""
     if cell.startswith("["):
         try:
-            found = json.loads(cell)
+            items = json.loads(cell)
         except ValueError:
-            found = None
-        if isinstance(found, list):
-            return [str(item).strip() for item in found if str(item).strip()]
+            items = None
+        if isinstance(items, list):
+            return [str(item).strip() for item in items if str(item).strip()]
     return [part.strip() for part in cell.split(separator) if part.strip()]
 
 

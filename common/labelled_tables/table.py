@@ -190,21 +190,21 @@ def _json_table(path: Path, lines: Sequence[Line], bad: BadRows) -> Table:
         if not line.text.strip():
             continue
         try:
-            found = json.loads(line.text, object_pairs_hook=_no_twins)
+            content = json.loads(line.text, object_pairs_hook=_no_twins)
         except ValueError as error:
             bad.add(
                 line.number,
                 f"expected a JSON object, found {line.text[:60]!r} ({error})",
             )
             continue
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             bad.add(line.number, f"expected a JSON object, found {line.text[:60]!r}")
             continue
-        header.update(dict.fromkeys(found))
-        objects.append((line.number, found))
+        header.update(dict.fromkeys(content))
+        objects.append((line.number, content))
     rows = [
-        Row(number, tuple(_cell(found.get(name)) for name in header))
-        for number, found in objects
+        Row(number, tuple(_cell(content.get(name)) for name in header))
+        for number, content in objects
     ]
     return Table(str(path), tuple(header), rows, "none", bad)
 

@@ -29,6 +29,7 @@ from lvbert_tf.models.pretraining import (
     refuse_float16,
 )
 from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
+from lvbert_tf.presets import generator_sizes
 
 HISTOGRAM_BINS = 200
 DETECTION_COUNTS = ("replaced", "called_replaced", "found")
@@ -93,12 +94,10 @@ class LVBertElectra(PresetModel):
         self.discriminator_weight = discriminator_weight
         self.run_seed = 0
         dtype = discriminator.dtype_policy
-        hidden_dim = round(discriminator.hidden_dim * generator_fraction)
+        sizes = generator_sizes(discriminator.hidden_dim, generator_fraction)
         self.generator = Encoder(
             discriminator.architecture,
-            hidden_dim,
-            4 * hidden_dim,
-            generator_heads(hidden_dim),
+            *sizes,
             kernel_size=discriminator.kernel_size,
             dropout=discriminator.dropout,
             attention_dropout=discriminator.attention_dropout,
@@ -116,7 +115,7 @@ class LVBertElectra(PresetModel):
             discriminator.hidden_dim, dtype=dtype, name="discriminator_head"
         )
         self.generator.build((None, None, discriminator.embedding_dim))
-        self.generator_head.build((None, None, hidden_dim))
+        self.generator_head.build((None, None, sizes.hidden_dim))
         self.discriminator_head.build((None, None, discriminator.hidden_dim))
         self.built = True
         guard_traces(self)
@@ -335,11 +334,6 @@ class LVBertElectra(PresetModel):
             config["discriminator"]
         )
         return cls(**config)
-
-
-def generator_heads(hidden_dim: int) -> int:
-    """Returns the generator's number of heads: one for every 64 columns, at least 1."""
-    return max(1, hidden_dim // 64)
 
 
 def _summed(sums: dict[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _start_workers(arguments: argparse.Namespace) -> None:
 
     workers = arguments.workers
     # A data set of the hub is not opened twice for this.
-    if not any(one.startswith(PREFIX) for one in arguments.input):
+    if not any(path.startswith(PREFIX) for path in arguments.input):
         sources = find_sources(arguments.input)
         workers = workers or number_of_workers(sources)
     if workers is not None and workers > 1:

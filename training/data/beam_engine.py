@@ -194,5 +194,7 @@ def _outcome(stored: dict[str, Any]) -> Outcome:
         observations=observations,
         duplicate_documents=counts.get("documents", 0) - stored["distinct_documents"],
         token_counts=np.array(stored["token_counts"], np.int64),
-        shards=sorted(shards, key=lambda one: (SPLITS.index(one.split), one.file)),
+        shards=sorted(
+            shards, key=lambda shard: (SPLITS.index(shard.split), shard.file)
+        ),
     )

@@ -57,12 +57,12 @@ def remote_files(given: str) -> list[RemoteFile]:
         UsageError: if there is none, or the file system isn't known.
     """
     try:
-        (found,) = FileSystems.match([given])
+        (match,) = FileSystems.match([given])
     except (BeamIOError, ValueError) as error:
         raise UsageError(f"--input {given}: {error}") from error
     files = [
-        RemoteFile(one.path, one.size_in_bytes, one.last_updated_in_seconds)
-        for one in sorted(found.metadata_list, key=lambda one: str(one.path))
+        RemoteFile(file.path, file.size_in_bytes, file.last_updated_in_seconds)
+        for file in sorted(match.metadata_list, key=lambda file: str(file.path))
     ]
     if not files:
         raise UsageError(f"--input {given}: no such file; a folder needs a pattern.")
@@ -161,9 +161,9 @@ class RemoteFolder:
 
     def _files(self) -> list[str]:
         try:
-            (found,) = FileSystems.match([f"{self.result}/**"])
+            (match,) = FileSystems.match([f"{self.result}/**"])
         except ValueError as error:
             raise UsageError(f"--output {self.result}: {error}") from error
         except BeamIOError:
             return []
-        return [one.path for one in found.metadata_list]
+        return [file.path for file in match.metadata_list]

@@ -78,8 +78,8 @@ class SampleDocuments(beam.CombineFn):
 
     def add_input(self, sample: DocumentSample, chunk: Chunk) -> DocumentSample:
         """Offers the documents of a chunk."""
-        for number, document in enumerate(chunk.documents):
-            sample.add(document, (chunk.group, chunk.number, number))
+        for index, document in enumerate(chunk.documents):
+            sample.add(document, (chunk.group, chunk.index, index))
         return sample
 
     def merge_accumulators(self, samples: Iterable[DocumentSample]) -> DocumentSample:
@@ -124,7 +124,7 @@ class MakePieces(beam.DoFn):
         for value in piece.hashes.tolist():
             # Signed: Beam's integers have 64 bits.
             yield beam.pvalue.TaggedOutput("hashes", value - (1 << 63))
-        yield (chunk.group, chunk.number), dict(piece.splits)
+        yield (chunk.group, chunk.index), dict(piece.splits)
 
 
 class SumCounts(beam.CombineFn):

@@ -66,10 +66,10 @@ class ChunkWorker:
             **counts,
         }
         splits = {}
-        for number, split in enumerate(SPLITS):
+        for split_index, split in enumerate(SPLITS):
             where = np.flatnonzero(held_out == (split == "held_out"))
             chosen = [documents[index] for index in where.tolist()]
-            stream = 2 * chunk.stream + number
+            stream = 2 * chunk.stream + split_index
             layout, owners, counts = self._layout(chosen, stream, split, observed)
             if split == "train":
                 token_counts += np.bincount(

@@ -118,13 +118,13 @@ def odd_lines(lines: Sequence[bytes], longest_word: int) -> npt.NDArray[np.int64
     values = np.frombuffer(text, np.uint8)
     spaces = np.flatnonzero(values <= _SPACE)
     bounds = np.concatenate([[-1], spaces, [len(text)]])
-    found = [
+    odd_places = [
         bounds[:-1][np.diff(bounds) > longest_word + 1] + 1,
         _beyond_ascii(values),
     ]
     if count_controls(text):
-        found.append(np.flatnonzero(_IS_CONTROL[values]))
-    places = np.concatenate(found)
+        odd_places.append(np.flatnonzero(_IS_CONTROL[values]))
+    places = np.concatenate(odd_places)
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)
     odd: npt.NDArray[np.int64] = np.unique(np.searchsorted(ends, places, "right"))
     return odd

@@ -36,18 +36,18 @@ class Chunk:
 
     Attributes:
         group: the number of its group of files, from 0.
-        number: its number within the group, from 0.
+        index: its place within the group, from 0.
         documents: the documents.
     """
 
     group: int
-    number: int
+    index: int
     documents: list[bytes] = field(default_factory=list)
 
     @property
     def stream(self) -> int:
         """A number of its own, for random draws; 0 for the first chunk."""
-        return self.group << 24 | self.number
+        return self.group << 24 | self.index
 
 
 class Source(Protocol):
@@ -115,7 +115,7 @@ def find_files(inputs: Sequence[str]) -> list[CorpusFile]:
         UsageError: for a path that does not exist and a pattern or folder without a
             file to read.
     """
-    found: dict[Path, CorpusFile] = {}
+    files: dict[Path, CorpusFile] = {}
     for given in inputs:
         path = Path(given).expanduser()
         if path.is_file():
@@ -137,9 +137,9 @@ def find_files(inputs: Sequence[str]) -> list[CorpusFile]:
                 raise UsageError(f"--input {given}: the pattern matches no file.")
         else:
             raise UsageError(f"--input {given}: no such file or folder.")
-        for one in paths:
-            found.setdefault(one.resolve(), CorpusFile(one, str(one)))
-    return list(found.values())
+        for file in paths:
+            files.setdefault(file.resolve(), CorpusFile(file, str(file)))
+    return list(files.values())
 
 
 def read_documents(
@@ -240,7 +240,7 @@ def group_chunks(
             size += len(document)
             if size >= CHUNK_BYTES and not whole:
                 yield chunk
-                chunk, size = Chunk(index, chunk.number + 1), 0
+                chunk, size = Chunk(index, chunk.index + 1), 0
         on_read(source.size - before)
     if chunk.documents:
         yield chunk

@@ -48,7 +48,7 @@ def table(report: dict[str, Any]) -> str:
         f"{row['word']} ({row['count']})"
         for row in report["most_frequent_unknown"][:10]
     )
-    lines += [f"warning: {one}" for one in report["warnings"]]
+    lines += [f"warning: {warning}" for warning in report["warnings"]]
     if unknown:
         lines.append(f"most frequent unknown words: {unknown}")
     return "\n".join(lines)

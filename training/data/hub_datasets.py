@@ -64,13 +64,13 @@ class HubDataset:
         rows = datasets.load_dataset(
             self.path, self.configuration, split=self.split, streaming=True
         ).shard(num_shards=self.shards, index=self.shard)
-        for number, row in enumerate(rows):
+        for index, row in enumerate(rows):
             text = row.get(text_field)
             if text is None and text_field in row:
                 continue
             if not isinstance(text, str):
                 raise UsageError(
-                    f"{self.name}, shard {self.shard}, row {number}: expected text in "
+                    f"{self.name}, shard {self.shard}, row {index}: expected text in "
                     f"column {text_field!r} (--text-field). Received: "
                     f"{ {key: type(value).__name__ for key, value in row.items()} }."
                 )

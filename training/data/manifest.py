@@ -104,10 +104,10 @@ class DataManifest:
         for shard in manifest.shards:
             file = directory / shard.file
             if not file.is_file() or file.stat().st_size != shard.bytes:
-                found = f"{file.stat().st_size} bytes" if file.is_file() else "no file"
+                actual = f"{file.stat().st_size} bytes" if file.is_file() else "no file"
                 raise UsageError(
                     f"{file}: expected {shard.bytes} bytes, as in {INDEX_FILE}. "
-                    f"Found: {found}. Prepare the data again."
+                    f"Found: {actual}. Prepare the data again."
                 )
         for name in (VOCABULARY_FILE, TOKEN_COUNTS_FILE):
             if not (directory / name).is_file():

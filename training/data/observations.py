@@ -122,8 +122,8 @@ class Observations:
 
     def warnings(self) -> list[str]:
         """Returns what is odd about the held-out part; see `length_warning`."""
-        found = length_warning(self._lengths[0], self._lengths[1])
-        return [] if found is None else [found]
+        warning = length_warning(self._lengths[0], self._lengths[1])
+        return [] if warning is None else [warning]
 
     def most_frequent_unknown(self) -> list[dict[str, Any]]:
         """Returns the words that the vocabulary lacks most often."""
@@ -144,14 +144,14 @@ def count_duplicates(tables: Sequence[Path], documents: int) -> int:
     """
     passes = -(-documents // _HASHES_AT_ONCE)
     duplicates = 0
-    for number in range(passes):
+    for turn in range(passes):
         part = []
         for table in tables:
             with np.load(table) as arrays:
                 hashes = arrays["document_hashes"]
-            part.append(hashes[hashes % np.uint64(passes) == number])
-        found = np.concatenate(part)
-        duplicates += len(found) - len(np.unique(found))
+            part.append(hashes[hashes % np.uint64(passes) == turn])
+        warning = np.concatenate(part)
+        duplicates += len(warning) - len(np.unique(warning))
     return duplicates
 
 

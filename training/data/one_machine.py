@@ -73,10 +73,10 @@ class OneMachine:
         observations = Observations()
         token_counts = np.zeros(len(settings.tokenizer.vocabulary), np.int64)
         for table in tables:
-            found, observed, tokens = read_piece_summary(table)
+            piece_counts, observed, tokens = read_piece_summary(table)
             token_counts += tokens
             observations.add(observed)
-            for name, value in found.items():
+            for name, value in piece_counts.items():
                 counts[name] = counts.get(name, 0) + value
         return Outcome(
             counts=dict(sorted(counts.items())),
@@ -90,7 +90,7 @@ class OneMachine:
         options = self._options
 
         def is_new(chunk: Chunk) -> bool:
-            return not piece_table(pieces, chunk.group, chunk.number).exists()
+            return not piece_table(pieces, chunk.group, chunk.index).exists()
 
         with self._reading("records") as on_read:
             corpus = chunks(

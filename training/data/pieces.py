@@ -105,9 +105,9 @@ def entries(content: bytes) -> Iterator[tuple[int, bytes]]:
         position += length
 
 
-def piece_table(directory: Path, group: int, number: int) -> Path:
+def piece_table(directory: Path, group: int, index: int) -> Path:
     """Returns the path of a piece's table; sorted paths are in the corpus's order."""
-    return directory / f"piece-{group:07d}-{number:07d}{_TABLE_SUFFIX}"
+    return directory / f"piece-{group:07d}-{index:07d}{_TABLE_SUFFIX}"
 
 
 def all_tables(directory: Path) -> list[Path]:

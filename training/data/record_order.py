@@ -15,7 +15,7 @@ def random_order(seed: int, key: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     (`tf.random.experimental.index_shuffle` needs no memory for that, but of few entries
     makes some permutations four times as often as others.)
     """
-    numbers = tf.random.stateless_uniform(
+    keys = tf.random.stateless_uniform(
         [count],
         seed=tf.stack([tf.constant(seed ^ _SALT, tf.int64), key]),
         minval=None,
@@ -23,7 +23,7 @@ def random_order(seed: int, key: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         dtype=tf.int64,
         alg="philox",
     )
-    return tf.cast(tf.argsort(numbers, stable=True), tf.int64)
+    return tf.cast(tf.argsort(keys, stable=True), tf.int64)
 
 
 def shuffled_records(
@@ -32,17 +32,17 @@ def shuffled_records(
     """Endless serialised records from a position of the stream of all epochs."""
     shards = tuple(shard for shard in shards if shard.examples)
     total = sum(shard.examples for shard in shards)
-    number = len(shards)
+    count = len(shards)
     paths = tf.constant([shard.path for shard in shards])
     sizes = tf.constant([shard.examples for shard in shards], tf.int64)
     epoch, offset = divmod(position, total)
 
     def shard_at(turn: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns which shard the turn-th is, and the key of its order."""
-        round_, place = turn // number, turn % number
+        round_, place = turn // count, turn % count
         # Keys of the epoch's order of shards, then of the order within each.
-        first_key = round_ * (number + 1)
-        order = random_order(seed, first_key, tf.constant(number, tf.int64))
+        first_key = round_ * (count + 1)
+        order = random_order(seed, first_key, tf.constant(count, tf.int64))
         shard = order[place]
         return shard, first_key + 1 + shard
 
@@ -61,7 +61,7 @@ def shuffled_records(
         )
 
     # Whole shards that lie before the position are not read.
-    turn = epoch * number
+    turn = epoch * count
     while True:
         size = shards[int(shard_at(tf.constant(turn, tf.int64))[0])].examples
         if offset < size:

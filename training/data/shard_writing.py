@@ -89,10 +89,10 @@ def plan_shards(
             dtype=np.int64,
             shape=(count + 1, len(tables)),
         )
-        for number, table in enumerate(tables):
+        for index, table in enumerate(tables):
             with np.load(table) as arrays:
                 keys, ends = arrays[f"{split}_keys"], arrays[f"{split}_ends"]
-            offsets[:, number] = entry_offsets(keys, ends, count)
+            offsets[:, index] = entry_offsets(keys, ends, count)
         offsets.flush()
         jobs += [ShardJob(split, index, count) for index in range(count)]
     return jobs

@@ -34,9 +34,9 @@ def read_token_counts(
     Raises:
         ValueError: if it is another content, or of another type or shape.
     """
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise ValueError(f"expected sha256 {sha256[:12]}, found {found[:12]}")
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
+        raise ValueError(f"expected sha256 {sha256[:12]}, found {actual[:12]}")
     counts: NDArray[np.int64] = np.load(io.BytesIO(content), allow_pickle=False)
     if counts.shape != (vocabulary_size,) or counts.dtype != np.int64:
         raise ValueError(

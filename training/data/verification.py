@@ -70,11 +70,11 @@ class Verification:
             if path is None:
                 return
             try:
-                found = file_sha256(path)
+                actual = file_sha256(path)
             except OSError as error:
-                found = f"nothing: {error.strerror}"
-            if found != expected:
-                message = f"{path} (expected sha256 {expected}, found {found})"
+                actual = f"nothing: {error.strerror}"
+            if actual != expected:
+                message = f"{path} (expected sha256 {expected}, found {actual})"
                 with self._lock:
                     self._damaged.append(message)
 

@@ -90,9 +90,9 @@ class DocumentSample:
         self._offered += other._offered
         self._threshold = min(self._threshold, other._threshold)
         self._documents = [
-            one
-            for one in self._documents + other._documents
-            if one[0] < self._threshold
+            document
+            for document in self._documents + other._documents
+            if document[0] < self._threshold
         ]
         self._size = sum(len(text) for _, _, text in self._documents)
         self._shrink()
@@ -104,7 +104,11 @@ class DocumentSample:
     def _shrink(self) -> None:
         while self._size > self._capacity and len(self._documents) > 1:
             self._threshold //= 2
-            kept = [one for one in self._documents if one[0] < self._threshold]
+            kept = [
+                document
+                for document in self._documents
+                if document[0] < self._threshold
+            ]
             if not kept:
                 kept = [min(self._documents)]
                 self._threshold = kept[0][0] + 1

@@ -51,7 +51,7 @@ class Worker:
         if self._chunk_worker is None:
             self._chunk_worker = ChunkWorker(self._settings)
         piece = self._chunk_worker.piece(chunk)
-        write_piece(piece_table(self._pieces, chunk.group, chunk.number), piece)
+        write_piece(piece_table(self._pieces, chunk.group, chunk.index), piece)
 
     def make_shard(self, job: ShardJob) -> Shard:
         """Writes one shard."""

@@ -71,12 +71,12 @@ class TrainingLog:
 
 def _numbers(figures: Figures) -> Figures:
     """Returns what can be drawn: an undefined figure and its reason cannot."""
-    found: Figures = {}
+    flat: Figures = {}
     for name, value in figures.items():
         if isinstance(value, dict):
             inner = _numbers(value)
             if inner:
-                found[name] = inner
+                flat[name] = inner
         elif isinstance(value, (int, float)):
-            found[name] = value
-    return found
+            flat[name] = value
+    return flat

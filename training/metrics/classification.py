@@ -73,8 +73,8 @@ def confusion(
     """Returns how often class i (a row) was taken for class j (a column)."""
     counts = np.zeros((num_classes, num_classes), np.int64)
     np.add.at(counts, (np.asarray(true), np.asarray(predicted)), 1)
-    found: list[list[int]] = counts.tolist()
-    return found
+    matrix: list[list[int]] = counts.tolist()
+    return matrix
 
 
 def is_degenerate(predicted: ArrayLike) -> bool:

@@ -35,13 +35,13 @@ def token_f1(prediction: str, answer: str, *, empty_counts: bool) -> float:
         answer: a right one.
         empty_counts: whether two answers of no words agree (2.0), or score 0 (1.1).
     """
-    found, gold = normalized(prediction).split(), normalized(answer).split()
-    if empty_counts and not (found and gold):
-        return float(found == gold)
-    common = (Counter(found) & Counter(gold)).total()
+    predicted, gold = normalized(prediction).split(), normalized(answer).split()
+    if empty_counts and not (predicted and gold):
+        return float(predicted == gold)
+    common = (Counter(predicted) & Counter(gold)).total()
     if not common:
         return 0.0
-    precision, recall = common / len(found), common / len(gold)
+    precision, recall = common / len(predicted), common / len(gold)
     return 2 * precision * recall / (precision + recall)
 
 

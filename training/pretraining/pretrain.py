@@ -170,7 +170,7 @@ def detection_rates(figures: Mapping[str, Any]) -> dict[str, Any]:
     rates = dict(figures)
     if "found" not in rates:
         return rates
-    found, called, replaced = (
+    positives, called, replaced = (
         float(rates.pop(name)) for name in ("found", "called_replaced", "replaced")
     )
     undefined = {}
@@ -178,7 +178,7 @@ def detection_rates(figures: Mapping[str, Any]) -> dict[str, Any]:
         ("discriminator_precision", called, "no token was called replaced"),
         ("discriminator_recall", replaced, "no token was replaced"),
     ):
-        rates[name] = found / whole if whole > 0 else None
+        rates[name] = positives / whole if whole > 0 else None
         if whole <= 0:
             undefined[name] = reason
     return {**rates, "undefined": undefined} if undefined else rates

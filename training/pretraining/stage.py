@@ -89,8 +89,8 @@ def write_preset(
             write_one(part, path / name)
         write_one(model, path)
 
-    def write_one(one: Any, path: Path) -> None:
-        one.save_to_preset(str(path))
+    def write_one(model: Any, path: Path) -> None:
+        model.save_to_preset(str(path))
         tokenizer.save_to_preset(str(path))
         write_provenance(path, settings, tokenizer.vocabulary_sha256)
 

@@ -40,8 +40,8 @@ def run(quickstart: QuickstartExperiment, run_dir: Path) -> dict[str, Any]:
         finished = directory.result()
         if finished is None:
             results: dict[str, Any] = {}
-            for number, (name, stage) in enumerate(STAGES.items(), start=1):
-                title = f"{number}/{len(STAGES)} {name}"
+            for turn, (name, stage) in enumerate(STAGES.items(), start=1):
+                title = f"{turn}/{len(STAGES)} {name}"
                 results[name] = _run_stage(title, stage, quickstart, run_dir / name)
             finished = directory.write_result(summarize(results, run_dir))
     print_summary(finished, sys.stderr)

@@ -123,8 +123,8 @@ def serve(quickstart: QuickstartExperiment, folder: Path) -> dict[str, Any]:
             server.terminate()
             server.communicate()  # it has a last word to print
     answers = [
-        {"text": text, **(found if isinstance(found, dict) else {"answer": found})}
-        for text, found in zip(texts, answer["predictions"], strict=True)
+        {"text": text, **(reply if isinstance(reply, dict) else {"answer": reply})}
+        for text, reply in zip(texts, answer["predictions"], strict=True)
     ]
     return {"answers": answers}
 

@@ -33,11 +33,11 @@ def summarize(
         results: name of the stage to its result with `seconds`.
         run_dir: where they lie; the architecture is drawn into ``figures``.
     """
-    found = results["search"]["best"]["architecture"]
-    pattern = results["search"].get("pattern", "?" * len(found))
+    winner = results["search"]["best"]["architecture"]
+    pattern = results["search"].get("pattern", "?" * len(winner))
     fixed = {i: x for i, x in enumerate(pattern, start=1) if x != "?"}
     draw_architecture(
-        Architecture.parse(found),
+        Architecture.parse(winner),
         "The architecture that the search found",
         run_dir / "figures" / "architecture.png",
         fixed=fixed,
@@ -52,7 +52,7 @@ def summarize(
         "passed": fine["median"] >= fine["majority"] + MARGIN,
         "accuracy": fine["median"],
         "majority": fine["majority"],
-        "architecture": found,
+        "architecture": winner,
         "fixed": {str(position): letter for position, letter in fixed.items()},
         "seconds": math.fsum(result["seconds"] for result in results.values()),
         "stages": dict(results),

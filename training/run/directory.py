@@ -147,11 +147,11 @@ class RunDirectory:
                 f"{option} {path}: expected the run directory of `{stage}`, "
                 f"found no {run.config_file.name} there"
             )
-        found = read_tables(run.config_file).get(STAGE_KEY)
-        if found != stage:
+        present = read_tables(run.config_file).get(STAGE_KEY)
+        if present != stage:
             raise UsageError(
                 f"{option} {path}: expected the run directory of `{stage}`, "
-                f"found one of `{found}`"
+                f"found one of `{present}`"
             )
         run._check_format(option, run.versions())
         return run
@@ -289,11 +289,11 @@ class RunDirectory:
         Raises:
             UsageError: naming the version that wrote it.
         """
-        found = versions.get("format", 1)
-        if found != FORMAT:
+        present = versions.get("format", 1)
+        if present != FORMAT:
             raise UsageError(
                 f"{option} {self.path}: expected a run of format {FORMAT}, found "
-                f"format {found}, begun by lvbert_tf "
+                f"format {present}, begun by lvbert_tf "
                 f"{versions.get('lvbert_tf', 'of an unknown version')}. Its losses and "
                 "accuracies are those of other positions and must not mix with new "
                 "ones: run it again in another directory"
@@ -301,10 +301,10 @@ class RunDirectory:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "lvbert_tf": __version__}
+    present = {"python": platform.python_version(), "lvbert_tf": __version__}
     for package in _PACKAGES:
-        found[package] = importlib.metadata.version(package)
-    return found
+        present[package] = importlib.metadata.version(package)
+    return present
 
 
 def _is_left_over(name: str) -> bool:

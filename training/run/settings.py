@@ -209,10 +209,10 @@ def read_stage(file: Path, stage: str) -> dict[str, Any]:
         UsageError: if it cannot be read, or is for another stage.
     """
     content = read_tables(file)
-    found = content.pop(STAGE_KEY, stage)
-    if found != stage:
+    named = content.pop(STAGE_KEY, stage)
+    if named != stage:
         raise UsageError(
-            f"{file}: this is a configuration for `{found}`; expected `{stage}`"
+            f"{file}: this is a configuration for `{named}`; expected `{stage}`"
         )
     return content
 

@@ -14,10 +14,10 @@ class StopRequested(CommandError):  # noqa: N818  (a request, not an error)
         signal: the signal's name.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, signum: int) -> None:
         super().__init__("")
-        self.signal = signal.Signals(number).name
-        self.exit_status = 128 + number  # the shell's convention
+        self.signal = signal.Signals(signum).name
+        self.exit_status = 128 + signum  # the shell's convention
 
     def explain(self, message: str) -> None:
         """Sets what the user reads."""
@@ -37,8 +37,8 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         """Takes over the signals."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._previous[number] = signal.signal(number, self._note)
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            self._previous[signum] = signal.signal(signum, self._note)
         return self
 
     def __exit__(
@@ -48,14 +48,14 @@ class StopSignals:
         trace: TracebackType | None,
     ) -> None:
         """Gives the signals back."""
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
 
     def check(self) -> None:
         """Raises `StopRequested` if a signal has come."""
         if self._received is not None:
             raise StopRequested(self._received)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._received = number
-        signal.signal(number, self._previous[number])
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self._received = signum
+        signal.signal(signum, self._previous[signum])

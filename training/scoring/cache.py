@@ -61,16 +61,16 @@ class CachedScorer:
                     if on_scored is not None:
                         on_scored(score)
 
-                found = self._scorer.score(
+                scores = self._scorer.score(
                     new, remember, incumbents=incumbents, on_work=on_work
                 )
         elif new:
-            found = self._scorer.score(
+            scores = self._scorer.score(
                 new, on_scored, incumbents=incumbents, on_work=on_work
             )
         else:
-            found = []
-        self._known |= {score.architecture: score for score in found}
+            scores = []
+        self._known |= {score.architecture: score for score in scores}
         return [self._known[candidate] for candidate in candidates]
 
 

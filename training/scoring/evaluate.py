@@ -103,7 +103,7 @@ def evaluate(
     set_up()
     trained = trained_supernet.load(supernet_dir)
     identity = check_fits(trained, architectures, data_dir)
-    named = [str(one) for one in architectures]
+    named = [str(architecture) for architecture in architectures]
     drawn = _random_paths(trained, random)
     scorer = SupernetScorer(
         trained,

@@ -67,18 +67,18 @@ def check_held_out(data_dir: str, trained_on: str, identity: dict[str, str]) -> 
         return  # the same directory, whose documents `prepare` has kept apart
     try:
         theirs = DataManifest.load(trained_on)
-        found = _split_sha256(theirs, "train")
+        train_sha256 = _split_sha256(theirs, "train")
     except UsageError as error:
         raise UsageError(
             f"--data {data_dir}: is not the data that the supernet was trained on, and "
             f"that is no longer at {trained_on}: cannot rule out that the held-out set "
             "shares text with it"
         ) from error
-    if found != identity["train_sha256"]:
+    if train_sha256 != identity["train_sha256"]:
         raise UsageError(
             f"--data {data_dir}: cannot rule out that the held-out set shares text "
             f"with the supernet's training data: what is at {trained_on} now is "
-            f"another data set (sha256 {found[:12]}, expected "
+            f"another data set (sha256 {train_sha256[:12]}, expected "
             f"{identity['train_sha256'][:12]})"
         )
     ensure_verified(trained_on, "train")
@@ -131,17 +131,17 @@ def count_shared(
     for tokens, lengths, _ in _examples(training, "train"):
         if not len(wanted):
             break
-        found, _, _ = text_hashes(tokens, lengths, window)
-        where = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
-        where = where[wanted[where] == found]
+        hashes_of_split, _, _ = text_hashes(tokens, lengths, window)
+        where = np.minimum(np.searchsorted(wanted, hashes_of_split), len(wanted) - 1)
+        where = where[wanted[where] == hashes_of_split]
         places += np.bincount(where, minlength=len(wanted))
     own = ((holders == 1) & (places < COMMON))[inverse]
     present = (places > 0)[inverse]
-    _, number = np.unique(pairs[1], return_inverse=True)
+    _, document_index = np.unique(pairs[1], return_inverse=True)
     # A document of which hardly anything is its own can't be told from others.
-    windows = np.bincount(number[own], minlength=documents)
-    windows[windows < OWN * np.bincount(number, minlength=documents)] = 0
-    matches = np.bincount(number[own & present], minlength=documents)
+    windows = np.bincount(document_index[own], minlength=documents)
+    windows[windows < OWN * np.bincount(document_index, minlength=documents)] = 0
+    matches = np.bincount(document_index[own & present], minlength=documents)
     shared = (windows > 0) & (matches >= TRAINED_ON * windows)
     return int(shared.sum()), int((windows > 0).sum()), documents
 
@@ -200,13 +200,13 @@ def _held_out_windows(
     """Returns for each window of the held-out split its document and its hash."""
     owners, hashes, long_ones, sizes, seen = [], [], [], [], 0
     for tokens, lengths, documents in _examples(manifest, "held_out"):
-        found, examples, long = text_hashes(tokens, lengths, window)
+        hashes_of_split, examples, long = text_hashes(tokens, lengths, window)
         numbers = np.arange(seen, seen + len(lengths))
         # Odd numbers for unknown documents; a known one has an even number
         ids = np.where(documents < 0, 2 * numbers + 1, 2 * documents).astype(np.uint64)
         owners.append(ids[examples])
-        hashes.append(found)
-        long_ones.append(np.arange(len(found)) < long)
+        hashes.append(hashes_of_split)
+        long_ones.append(np.arange(len(hashes_of_split)) < long)
         sizes.append((ids, lengths))
         seen += len(lengths)
         if seen >= MOST_EXAMPLES:

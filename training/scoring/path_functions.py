@@ -14,55 +14,74 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from lvbert_tf import LVBertSupernet
-from lvbert_tf.models.path_steps import PathSteps
+from lvbert_tf.models.pretraining import Batch
+from lvbert_tf.models.routing.slots import Slots
 from training.run.devices import Distribution
+from training.scoring.masked_lm_rows import MaskedLMRows, masked_lm_rows
 
-Batch = dict[str, Any]
 Rows = NDArray[np.float64]
 """float64 (6, rows): of each example the sums of `MaskedLMRows`."""
 
 
 class PathFunctions:
-    """Begin, step and finish of a path, compiled; see `lvbert_tf.models.path_steps`.
+    """The forward pass of `LVBertSupernet.test_step` in compiled pieces.
+
+    `finish` of `step` of ... of `step` of `begin` computes what the whole path does,
+    without dropout.
 
     Args:
         supernet: with its trained weights.
         distribution: the devices; batches are what its `distribute` yields.
     """
 
-    def __init__(self, supernet: "LVBertSupernet", distribution: Distribution) -> None:
-        steps = PathSteps(supernet)
+    def __init__(self, supernet: LVBertSupernet, distribution: Distribution) -> None:
         strategy = distribution.strategy
         self._strategy = strategy
         self._letters = supernet.letters
         self._routes = supernet.route
+        encoder = supernet.encoder
 
-        def everywhere(function: Callable[..., Any], *arguments: Any) -> Any:
-            return strategy.run(function, args=arguments)
+        def begin(batch: Batch) -> Any:
+            ids, segments = batch["token_ids"], batch["segment_ids"]
+            return encoder.enter(supernet.embeddings(ids, segments, training=False))
+
+        def finish(hidden: Any, batch: Batch) -> MaskedLMRows:
+            logits = supernet.masked_lm_head(
+                hidden,
+                batch["mask_positions"],
+                supernet.token_embedding.embeddings,
+                training=False,
+            )
+            return masked_lm_rows(logits, batch)
+
+        def whole(batch: Batch, route: Any) -> MaskedLMRows:
+            rows = batch["token_ids"].shape[0]
+            routed = {**batch, "route": tf.tile(route[tf.newaxis], (rows, 1))}
+            return masked_lm_rows(supernet(routed, training=False), batch)
+
+        def weights() -> list[list[Slots]]:
+            return [
+                [encoder.layer_weights(i, j) for j in range(len(position))]
+                for i, position in enumerate(encoder.positions)
+            ]
 
         def compiled(function: Callable[..., Any]) -> Any:
+            def everywhere(*arguments: Any) -> Any:
+                return strategy.run(function, args=arguments)
+
             # TensorFlow takes functions of one code for one that is traced too often;
             # of partial ones it does not see the code.
-            return tf.function(functools.partial(everywhere, function), autograph=False)
+            return tf.function(functools.partial(everywhere), autograph=False)
 
-        def step(letter: int) -> Any:
-            def here(hidden: Any, padding_mask: Any, weights: Any) -> Any:
-                return steps.step(letter, hidden, padding_mask, weights)
-
-            return compiled(here)
-
-        def whole(batch: Batch, route: Any) -> Any:
-            rows = batch["token_ids"].shape[0]
-            return steps.whole(
-                {**batch, "route": tf.tile(route[tf.newaxis], (rows, 1))}
-            )
-
-        self._begin = compiled(steps.begin)
-        self._steps = [step(letter) for letter in range(len(supernet.letters))]
-        self._finish = compiled(steps.finish)
+        self._begin = compiled(begin)
+        self._steps = [
+            compiled(functools.partial(encoder.step, letter))
+            for letter in range(len(supernet.letters))
+        ]
+        self._finish = compiled(finish)
         self._whole = compiled(whole)
         # Read once: a candidate's layer then costs one call with its weights as data.
-        self._weights = compiled(steps.weights)()
+        self._weights = compiled(weights)()
 
     @property
     def traces(self) -> int:

@@ -92,7 +92,7 @@ class PrefixWalk:
 
     def __call__(
         self,
-        number: int,
+        index: int,
         batch: Batch,
         candidates: Sequence[str],
         keep: Iterable[str] = (),
@@ -100,7 +100,7 @@ class PrefixWalk:
         """Computes every candidate on one batch.
 
         Args:
-            number: of the batch, under which states are kept.
+            index: of the batch, under which states are kept.
             batch: the batch.
             candidates: of one length.
             keep: candidates whose states to keep for the next call with this batch.
@@ -113,7 +113,7 @@ class PrefixWalk:
         wanted = self._memory.wanted(keep, size)
 
         def walk(part: Sequence[str]) -> _Branch:
-            branch = _Branch(self._computation, self._memory, number, batch, wanted)
+            branch = _Branch(self._computation, self._memory, index, batch, wanted)
             branch.walk(root, part)
             return branch
 
@@ -131,10 +131,10 @@ class PrefixWalk:
             self.layer_evaluations += branch.layer_evaluations
             self.most_states = max(self.most_states, branch.most_states)
         for prefix in wanted - states.keys():
-            state = self._memory.state(number, prefix)
+            state = self._memory.state(index, prefix)
             if state is not None:
                 states[prefix] = state
-        self._memory.retain(number, states, size)
+        self._memory.retain(index, states, size)
         return [results[candidate] for candidate in candidates]
 
 
@@ -145,13 +145,13 @@ class _Branch:
         self,
         computation: PathComputation,
         memory: StateMemory,
-        number: int,
+        index: int,
         batch: Batch,
         wanted: frozenset[str],
     ) -> None:
         self._computation = computation
         self._memory = memory
-        self._number = number
+        self._index = index
         self._batch = batch
         self._wanted = wanted
         self.results: dict[str, Any] = {}
@@ -188,7 +188,7 @@ class _Branch:
             prefix = candidate[:depth]
             state = self.states.get(prefix)
             if state is None:
-                state = self._memory.state(self._number, prefix)
+                state = self._memory.state(self._index, prefix)
             if state is not None:
                 path.extend([None] * (depth - len(path)))
                 path.append(state)

@@ -16,12 +16,12 @@ def letter_sets(text: str, letters: str) -> list[str]:
         pairs = [a + b for i, a in enumerate(letters) for b in letters[i + 1 :]]
         return list(dict.fromkeys([letters, *pairs]))
     sets = text.split(",")
-    for one in sets:
-        foreign = [letter for letter in one if letter not in letters]
-        if foreign or not one or len(set(one)) < len(one):
+    for letter_set in sets:
+        foreign = [letter for letter in letter_set if letter not in letters]
+        if foreign or not letter_set or len(set(letter_set)) < len(letter_set):
             raise UsageError(
                 f"--letter-sets {text}: expected sets of different letters of "
-                f"{letters!r}, found {one!r}"
+                f"{letters!r}, found {letter_set!r}"
             )
     return sets
 

@@ -135,12 +135,12 @@ class RowScorer(Protocol):
         """As of a `Scorer`."""
 
     def rows(
-        self, number: int, candidates: Sequence[str], keep: Sequence[str] = ()
+        self, index: int, candidates: Sequence[str], keep: Sequence[str] = ()
     ) -> NDArray[np.float64]:
         """Returns the sums of each example of a batch.
 
         Args:
-            number: of the batch.
+            index: of the batch.
             candidates: what to score.
             keep: candidates like which later ones will be.
 

@@ -132,14 +132,14 @@ class SupernetScorer:
         """
         self._check(candidates)
         totals = np.zeros((len(candidates), len(SUMS)))
-        for number in range(self._num_batches):
+        for index in range(self._num_batches):
             # Who leads so far is likely to be a parent of the next generation.
             order = np.argsort(totals[:, 0], kind="stable")
             leading = [candidates[i] for i in order[: len(incumbents)]]
-            keep = [*incumbents, *leading] if number else incumbents
-            totals += self._local_rows(number, candidates, keep).sum(axis=2)
+            keep = [*incumbents, *leading] if index else incumbents
+            totals += self._local_rows(index, candidates, keep).sum(axis=2)
             if on_work is not None:
-                on_work((number + 1) / self._num_batches)
+                on_work((index + 1) / self._num_batches)
         totals = self._sums.total(totals)
         scores = [
             score_of(candidate, total)
@@ -151,11 +151,11 @@ class SupernetScorer:
         return scores
 
     def rows(
-        self, number: int, candidates: Sequence[str], keep: Sequence[str] = ()
+        self, index: int, candidates: Sequence[str], keep: Sequence[str] = ()
     ) -> NDArray[np.float64]:
         """Returns the sums of each example of a batch; see `RowScorer`."""
         self._check(candidates)
-        return self._sums.gather(self._local_rows(number, candidates, keep))
+        return self._sums.gather(self._local_rows(index, candidates, keep))
 
     def unigram_loss(self) -> float:
         """Returns the loss of the training text's token frequencies at [MASK]."""
@@ -166,21 +166,21 @@ class SupernetScorer:
             self._model.check_architecture(candidate)
 
     def _local_rows(
-        self, number: int, candidates: Sequence[str], keep: Sequence[str]
+        self, index: int, candidates: Sequence[str], keep: Sequence[str]
     ) -> NDArray[np.float64]:
         """The rows of a batch that this worker holds: (candidates, 6, rows)."""
-        batch = self._batch(number)
+        batch = self._batch(index)
         if self._share_prefixes:
-            rows = self.walk(number, batch, candidates, keep)
+            rows = self.walk(index, batch, candidates, keep)
         else:
             rows = [self.functions.whole(c, batch) for c in candidates]
         return np.stack(rows)
 
-    def _batch(self, number: int) -> Batch:
+    def _batch(self, index: int) -> Batch:
         """A batch; from memory after the first time, if it had room there."""
-        if number < len(self._kept):
-            return self._kept[number]
-        if self._stream is None or number < self._next:
+        if index < len(self._kept):
+            return self._kept[index]
+        if self._stream is None or index < self._next:
             self._stream, self._next = iter(self._batches), 0
         while True:
             batch = next(self._stream)
@@ -190,7 +190,7 @@ class SupernetScorer:
                     self.functions.state_bytes(tensor) for tensor in batch.values()
                 )
                 self._kept.append(batch)
-            if self._next > number:
+            if self._next > index:
                 return batch
 
 

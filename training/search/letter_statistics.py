@@ -9,7 +9,9 @@ from lvbert_tf.search.space import FREE
 def letter_counts(architectures: Sequence[str], letters: str) -> dict[str, list[int]]:
     """Returns how many of the architectures have each letter at each position."""
     return {
-        letter: [column.count(letter) for column in zip(*architectures, strict=True)]
+        letter: [
+            letters_of.count(letter) for letters_of in zip(*architectures, strict=True)
+        ]
         for letter in letters
     }
 
@@ -50,11 +52,11 @@ def letter_statistics(
 def _place(
     tops: Mapping[str, Sequence[str]], letters: str, pattern: str, where: slice
 ) -> dict[str, Any]:
-    found = {
+    letters_of = {
         name: "".join(candidate[where] for candidate in top)
         for name, top in tops.items()
     }
-    everything = "".join(found.values())
+    everything = "".join(letters_of.values())
     places = pattern[where]
     return {
         "expected_share": {
@@ -72,7 +74,7 @@ def _place(
                 text.count(letter) > max(text.count(a) for a in letters if a != letter)
                 if len(letters) > 1
                 else bool(text)
-                for text in found.values()
+                for text in letters_of.values()
             )
             for letter in letters
         },

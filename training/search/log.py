@@ -213,7 +213,7 @@ def other_iterations(
         UsageError: if one is no search, has no iteration yet, or ranks by another
             figure.
     """
-    found = {}
+    logs = {}
     for run_dir in run_dirs:
         lines = [
             line for line in read_log(run_dir / LOG_FILE) if line["kind"] == "iteration"
@@ -226,5 +226,5 @@ def other_iterations(
                 f"--compare {run_dir}: expected a search by {fitness} as this one, "
                 f"found one by {theirs}"
             )
-        found[run_dir.name] = lines
-    return found
+        logs[run_dir.name] = lines
+    return logs

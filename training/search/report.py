@@ -249,15 +249,15 @@ def _draw(
     draw_progress({**curves, **others}, run_dir / "search.png", fitness)
     figures = run_dir / "figures"
     letters = jobs[0].search.space.letters
-    for method, found in statistics.items():
+    for method, counted in statistics.items():
         alone = len(statistics) == 1
         name = "letters.png" if alone else f"letters_{method}.png"
         draw_letters(
-            found["counts"],
-            found["candidates"],
+            counted["counts"],
+            counted["candidates"],
             letters,
             figures / name,
-            fixed=[int(place) for place in found["fixed"]],
+            fixed=[int(place) for place in counted["fixed"]],
         )
     name = winner["architecture"]
     title = f"{name}: loss {winner['loss']:.3f}, accuracy {winner['accuracy']:.2%}"

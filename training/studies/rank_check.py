@@ -149,11 +149,11 @@ def _train(
 ) -> list[list[dict[str, Any]]]:
     """Returns the results of each architecture, one for each training seed."""
     study = configuration.study
-    found: list[list[dict[str, Any]]] = [[] for _ in architectures]
+    results_of: list[list[dict[str, Any]]] = [[] for _ in architectures]
     total = len(architectures) * study.training_seeds
     with Progress(total, "trainings", "rank-check") as progress:
         for seed in range(study.training_seeds):
-            for name, results in zip(architectures, found, strict=True):
+            for name, results in zip(architectures, results_of, strict=True):
                 settings = settings_of(
                     supernet,
                     name,
@@ -174,7 +174,7 @@ def _train(
                 results.append(result)
                 progress.set(loss=result["loss"])
                 progress.update(1)
-    return found
+    return results_of
 
 
 def _inherited(

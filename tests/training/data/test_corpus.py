@@ -211,7 +211,7 @@ def test_chunks_keep_order_and_size(tmp_path: Path) -> None:
     path.write_text("\n\n".join(texts))
     read = []
     found = list(chunks(find_files([str(path)]), on_read=read.append))
-    assert [(chunk.group, chunk.number) for chunk in found] == [(0, 0), (0, 1), (0, 2)]
+    assert [(chunk.group, chunk.index) for chunk in found] == [(0, 0), (0, 1), (0, 2)]
     assert [chunk.stream for chunk in found] == [0, 1, 2]
     documents = [document.decode() for chunk in found for document in chunk.documents]
     assert documents == texts
