@@ -156,8 +156,11 @@ def storm(model: Path, folder: Path, seconds: float, clients: int) -> dict[str, 
         sky = Storm(server)
         sky.run(seconds, clients)
         peak = server.peak_mb()
-        # Freed memory is given back at the next look for versions.
-        time.sleep(3)
+        # What is still computed for those who have gone ends; then freed memory is
+        # given back.
+        deadline = time.monotonic() + 90
+        while server.resident_mb() > 1.05 * before and time.monotonic() < deadline:
+            time.sleep(1)
         after = server.resident_mb()
         good = requests.post(sky._url, json={"instances": ["good"]}, timeout=60)
         server.stop(None)

@@ -326,10 +326,11 @@ def test_what_does_not_fit_waits_its_turn() -> None:
         thread.join(10)
     assert order == ["large", "small"]
     # More than there is runs alone.
+    hasty = Gate(10, patience_s=0.01)
     with (
-        gate.admit(99),
+        hasty.admit(99),
         pytest.raises(ServingError, match="--max-tokens-computing"),
-        gate.admit(1, timeout_s=0.01),
+        hasty.admit(1),
     ):
         pass
 

@@ -261,6 +261,26 @@ def test_any_exception_of_a_loader_ends_the_version(
     made.close()
 
 
+def test_a_version_that_the_server_was_too_busy_for_is_tried_again(
+    saved: Path, tmp_path: Path
+) -> None:
+    publish(saved, tmp_path, "1")
+    tries: list[str] = []
+
+    def busy_at_first(name: str, path: Path) -> Servable:
+        tries.append(name)
+        if len(tries) == 1:
+            raise ServingError(Code.UNAVAILABLE, "no room for a warm-up request")
+        return Servable(path)
+
+    made = ModelRepository([ModelConfig("m", tmp_path)], busy_at_first)
+    made.update()
+    assert made.available() == {"m": []}
+    made.update()
+    assert made.available() == {"m": [1]}
+    made.close()
+
+
 def test_a_refused_configuration_is_tried_again(saved: Path, tmp_path: Path) -> None:
     publish(saved, tmp_path, "1")
     wanted = [ModelConfig("m", tmp_path, Specific((1, 2)), {"new": 2})]
