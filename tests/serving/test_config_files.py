@@ -1,6 +1,7 @@
 """models.config, batching.config, monitoring.config: what is read, what is refused."""
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.command_line import UsageError
+from serving.serve import _follow
 from serving.server.batching_config import (
     BatchingConfig,
     read_batching_config,
@@ -202,6 +204,25 @@ def test_models_config_errors(tmp_path: Path, text: str, part: str) -> None:
         read_models_config(written(tmp_path, text))
     assert part in str(caught.value)
     assert "file.config" in str(caught.value)
+
+
+def test_a_followed_file_may_vanish_and_come_back(tmp_path: Path) -> None:
+    """As an editor or a config map replaces it."""
+    text = "model_config_list {{ config {{ name: '{}' base_path: '/m' }} }}"
+    path = written(tmp_path, text.format("a"))
+    refresh = _follow(path)
+    assert refresh() is None
+    other = tmp_path / "other"
+    other.write_text(text.format("b"))
+    # Of the same size, and made to look as old.
+    status = path.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    path.unlink()
+    with pytest.raises(UsageError, match=r"file\.config: cannot be read"):
+        refresh()
+    other.rename(path)
+    assert [model.name for model in refresh() or ()] == ["b"]
+    assert refresh() is None
 
 
 def test_model_argument(tmp_path: Path) -> None:
