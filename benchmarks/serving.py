@@ -29,6 +29,8 @@ from benchmarks.measure import REPOSITORY, printed_in_new_process
 
 _BATCHING = REPOSITORY / "serving" / "deploy" / "batching.config"
 _BATCH = 32
+# In a process: not measured, and measured at least.
+_WARM_UP_CALLS, _LEAST_CALLS = 3, 5
 _PERCENTILES = (50, 90, 95, 99)
 _PACKAGES = ("tensorflow", "tensorflow-text", "grpcio", "uvicorn", "h11")
 
@@ -153,7 +155,7 @@ def in_process(folder: str, texts_file: str, batch: int, seconds: float) -> None
         folder: the version.
         texts_file: texts, one a line.
         batch: texts in a call.
-        seconds: how long to measure, after a quarter of it to warm up.
+        seconds: how long to measure, after some calls to warm up.
     """
     import numpy as np
 
@@ -168,14 +170,15 @@ def in_process(folder: str, texts_file: str, batch: int, seconds: float) -> None
         arrays.append(array)
     latencies: list[float] = []
     with SavedModelSession(Path(folder)) as session:
+        for array in arrays[:_WARM_UP_CALLS]:
+            session.run("serving_default", {"text": array})
         begin = time.perf_counter()
         for array in itertools.cycle(arrays):
             started = time.perf_counter()
-            if started - begin > 1.25 * seconds:
+            if started - begin > seconds and len(latencies) >= _LEAST_CALLS:
                 break
             session.run("serving_default", {"text": array})
-            if started - begin > 0.25 * seconds:
-                latencies.append(1000 * (time.perf_counter() - started))
+            latencies.append(1000 * (time.perf_counter() - started))
     latencies.sort()
     report = {
         "requests_per_second": 1000 * len(latencies) / sum(latencies),

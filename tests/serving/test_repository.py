@@ -69,6 +69,36 @@ def test_a_new_version_replaces_the_old(
     assert states == [(2, State.AVAILABLE), (1, State.END)]
 
 
+def resident_mb() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+def test_a_swap_leaves_no_memory_behind(saved: Path, tmp_path: Path) -> None:
+    """A server that swaps versions for weeks must not grow; 4.6 MB stayed of each."""
+    publish(saved, tmp_path, "1")
+    made = ModelRepository([ModelConfig("m", tmp_path)], load)
+    made.update(strict=True)
+    numbers = {"numbers": np.array([[1.0]], np.float32)}
+
+    def swap(number: int) -> None:
+        publish(saved, tmp_path, str(number))
+        made.update(strict=True)
+        with made.lease("m") as (servable, version):
+            assert version == number
+            servable.run(servable.signatures["serving_default"], numbers)
+
+    for number in range(2, 6):
+        swap(number)
+    before = resident_mb()
+    for number in range(6, 12):
+        swap(number)
+    grown = resident_mb() - before
+    made.close()
+    assert grown < 12, f"six swaps left {grown:.1f} MB"
+
+
 def test_running_requests_finish_on_the_old_version(
     repository: ModelRepository, saved: Path, tmp_path: Path
 ) -> None:
