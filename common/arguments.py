@@ -1,10 +1,11 @@
 """What values of command-line options may be."""
 
 import argparse
+from collections.abc import Callable
 
 from common.command_line import at_least
 
-__all__ = ["at_least", "not_negative", "positive"]
+__all__ = ["at_least", "not_negative", "number_from", "port", "positive"]
 
 
 def positive(text: str) -> float:
