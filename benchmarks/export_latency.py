@@ -155,7 +155,7 @@ def _forms(folder: Path, threads: int) -> dict[str, Call]:
     import tensorflow as tf
 
     import lvbert_tf
-    from export.saved_model_session import SavedModelSession
+    from common.saved_model_session import SavedModelSession
 
     model = lvbert_tf.LVBertTextClassifier.from_preset(str(folder / "model"))
     session = SavedModelSession(folder / "saved" / "1")

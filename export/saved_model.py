@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common.saved_model_session import SavedModelSession
 from export.graph_ops import check_operations, operations
 from export.half_precision import (
     accuracy_gate,
@@ -34,7 +35,7 @@ from export.parity import (
     token_cases,
 )
 from export.publication import published, version_directory
-from export.saved_model_session import SavedModelSession
+from export.quiet_runtime import without_notes
 from export.signatures import (
     CLASSIFY,
     SCORES_ONLY,
@@ -43,6 +44,7 @@ from export.signatures import (
     TOKENS,
     saved_model_signatures,
 )
+from export.stored_signatures import check_signatures
 from export.task import Task, describe_task
 from export.vocabulary_cases import vocabulary_cases
 from export.warm_up import stubs_installed, write_warm_up
@@ -134,8 +136,8 @@ def export_saved_model(
                 "no warm-up requests: tensorflow-serving-api is not installed",
                 file=sys.stderr,
             )
-        with SavedModelSession(folder) as session:
-            session.check_signatures(table)
+        with loaded(folder) as session:
+            check_signatures(session.definitions, table)
             if half is not None and tolerance is None:
                 cases = token_cases(served, task)
                 tolerance = precision_tolerance(served, model, task, cases)
@@ -178,6 +180,16 @@ def export_saved_model(
         "warm_up_records": records,
         **({"precision": "bfloat16", "agreement": agreement} if agreement else {}),
     }
+
+
+def loaded(folder: Path) -> SavedModelSession:
+    """Loads a version, without what a healthy runtime writes to stderr.
+
+    Raises:
+        CommandError: if a server could not load it.
+    """
+    with without_notes():
+        return SavedModelSession(folder)
 
 
 def compare_saved_model(
@@ -234,7 +246,7 @@ def check_saved_model(
         if "precision" in manifest and tolerance is None:
             # Four times what bfloat16 moved outputs when it was made.
             tolerance = float(manifest["measured"]["tolerance"])
-    with SavedModelSession(folder) as session:
+    with loaded(folder) as session:
         outputs = session.output_names(SERVING_DEFAULT)
         task = describe_task(
             model,
@@ -242,7 +254,7 @@ def check_saved_model(
             truncated="truncated" in outputs,
             scores_only=SCORES_ONLY in session.definitions,
         )
-        session.check_signatures(saved_model_signatures(task))
+        check_signatures(session.definitions, saved_model_signatures(task))
         comparison = compare_saved_model(session, model, task, tolerance)
     comparison.other_model = others
     return comparison
