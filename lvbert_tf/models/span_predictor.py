@@ -1,5 +1,6 @@
 """LVBertSpanPredictor: answers questions by spans of a text."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -190,10 +191,10 @@ class LVBertSpanPredictor(SpanPredictor):
 
     def _texts(self, x: Any) -> Any:
         if not isinstance(x, Mapping) or not {"question", "context"} <= set(x):
-            found = sorted(x) if isinstance(x, Mapping) else type(x).__name__
+            received = sorted(x) if isinstance(x, Mapping) else type(x).__name__
             raise ValueError(
                 "`x` must be a dict with `question` and `context`, each strings (B,). "
-                f"Received: {found}"
+                f"Received: {received}"
             )
         return {name: text_column(x[name], name) for name in ("question", "context")}
 
@@ -225,6 +226,10 @@ class LVBertSpanPredictor(SpanPredictor):
                 an empty list; None always answers where a span was found. The
                 official code uses -2.75 for SQuAD 2.0.
 
+        Warns:
+            UserWarning: if questions are longer than `max_question_length` tokens,
+                with how many tokens are cut off them.
+
         Raises:
             ValueError: without a preprocessor, or if the lists differ in length.
         """
@@ -240,14 +245,21 @@ class LVBertSpanPredictor(SpanPredictor):
                 "Expected as many contexts as questions. Received: "
                 f"{len(questions)} questions and {len(contexts)} contexts"
             )
-        found = self._answers(
+        cut = self.preprocessor.question_tokens_cut(questions)
+        if cut:
+            warnings.warn(
+                f"questions are cut to {self.preprocessor.max_question_length} tokens, "
+                f"the preprocessor's `max_question_length`: {cut} tokens are lost",
+                stacklevel=2,
+            )
+        answered = self._answers(
             questions, contexts, batch_size, max_answer_length, n_best
         )
         return [
             []
             if no_answer_threshold is not None and score > no_answer_threshold
             else answers
-            for answers, score in found
+            for answers, score in answered
         ]
 
     def answers_and_scores(
@@ -261,8 +273,8 @@ class LVBertSpanPredictor(SpanPredictor):
     ) -> list[tuple[list[Answer], float]]:
         """Answers questions, and scores that there is no answer for each.
 
-        As `answer` without a threshold; a question whose spans are all impossible gets
-        an empty list, and a score all the same.
+        As `answer` without a threshold and without its warning; a question whose spans
+        are all impossible gets an empty list, and a score all the same.
         """
         return list(
             self._answers(questions, contexts, batch_size, max_answer_length, n_best)

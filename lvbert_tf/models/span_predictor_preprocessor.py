@@ -159,6 +159,15 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
             int(tensors.question_tokens_cut.numpy().sum()),
         )
 
+    def question_tokens_cut(self, questions: Sequence[str]) -> int:
+        """Returns how many tokens questions lose to `max_question_length`."""
+        if not len(questions):
+            return 0
+        with tf.device("cpu"):
+            asked = self.tokenizer.tokenize_strings(tf.constant(list(questions)))
+            over = tf.maximum(asked.row_lengths() - self.max_question_length, 0)
+            return int(tf.reduce_sum(over).numpy())
+
     def window_tensors(self, question: tf.Tensor, context: tf.Tensor) -> WindowTensors:
         """Returns the windows of strings (B,), in operations that a graph can hold."""
         layout = self._layout(question, context)
@@ -265,13 +274,13 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         length = tf.strings.length(text, unit="UTF8_CHAR")
         # `substr` refuses places beyond the text: those are wrong like any other.
         beyond = first >= tf.strings.length(context, unit="UTF8_CHAR")
-        found = tf.strings.substr(
+        substring = tf.strings.substr(
             context,
             tf.where(beyond | unanswerable, 0, first),
             length,
             unit="UTF8_CHAR",
         )
-        right = (found == text) & ~beyond & (length > 0)
+        right = (substring == text) & ~beyond & (length > 0)
         wrong = ~tf.where(unanswerable, length == 0, right)
         check = tf.debugging.Assert(
             ~tf.reduce_any(wrong),
@@ -287,7 +296,7 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
                 tf.where(
                     tf.boolean_mask(beyond, wrong),
                     "(the context ends before)",
-                    tf.boolean_mask(found, wrong),
+                    tf.boolean_mask(substring, wrong),
                 ),
             ],
             summarize=10,
@@ -324,10 +333,10 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
 
 def _strings(x: Any) -> tuple[tf.Tensor, tf.Tensor]:
     if not isinstance(x, dict) or not {"question", "context"} <= set(x):
-        found = sorted(x) if isinstance(x, dict) else type(x).__name__
+        received = sorted(x) if isinstance(x, dict) else type(x).__name__
         raise ValueError(
             "Expected a dict with `question` and `context`, each strings (B,). "
-            f"Received: {found}"
+            f"Received: {received}"
         )
     question, context = (text_rows(x[name], name) for name in ("question", "context"))
     equal_rows(question, context, names="`question` and `context`")

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from common.command_line import CommandError
+from common.command_line import CommandError, UsageError
 from common.files import write_directory, write_text
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained, task_data
@@ -57,7 +57,11 @@ def run(
         if stored is not None and [r["seed"] for r in stored["runs"]] == list(seeds):
             return stored
         left = [seed for seed in seeds if finished(run_dir, seed) is None]
-        _train(settings, data, left, run_dir, processes)
+        try:
+            _train(settings, data, left, run_dir, processes)
+        except UsageError:
+            _forget(directory, left)
+            raise
         runs = [finished(run_dir, seed) or {} for seed in seeds]
         return _conclude(settings, data, runs, directory)
 
@@ -83,6 +87,16 @@ def _train(
             work.result()
 
 
+def _forget(directory: RunDirectory, seeds: Sequence[int]) -> None:
+    """Takes back a run that settings made impossible before its first step."""
+    directory.forget()
+    for seed in seeds:
+        place = place_of(directory.path, seed)
+        for empty in (place, place.parent):
+            if empty.is_dir() and not any(empty.iterdir()):
+                empty.rmdir()
+
+
 def _conclude(
     settings: FinetuneExperiment,
     data: TaskData,
@@ -92,10 +106,10 @@ def _conclude(
     metric = data.task.metric
     runs = [dict(run) for run in runs]
     directory.truncate(-1)
-    for one in runs:
-        for point in one.pop("curve", []):
+    for run in runs:
+        for point in run.pop("curve", []):
             directory.append_metrics(
-                int(point.pop("step")), f"seed-{one['seed']}", point
+                int(point.pop("step")), f"seed-{run['seed']}", point
             )
     done = [run for run in runs if "error" not in run]
     if not done:
