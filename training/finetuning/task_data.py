@@ -240,7 +240,17 @@ def _questions(settings: FinetuneExperiment, task: Task) -> TaskData:
             )
         parts.append(questions)
         skipped += left_out
-    return TaskData(task, parts[0], parts[1], counts={"skipped_rows": skipped})
+    train, dev = parts
+    asked = {(question.question, question.context) for question in train}
+    seen = sum((question.question, question.context) in asked for question in dev)
+    if seen:
+        print(
+            f"warning: {seen} of {len(dev)} questions to measure on are trained on, "
+            "with the same context: figures on them measure memory",
+            file=sys.stderr,
+        )
+    counts = {"skipped_rows": skipped, "dev_questions_in_train": seen}
+    return TaskData(task, train, dev, counts=counts)
 
 
 def _question_options(

@@ -47,7 +47,9 @@ def test_columns_go_by_other_names_and_ids_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_answers_in_lists_as_data_sets_of_the_hub_have_them(tmp_path: Path) -> None:
+def test_answers_in_lists_as_data_sets_of_the_hub_have_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("datasets")
     rows = [
         {
@@ -75,6 +77,8 @@ def test_answers_in_lists_as_data_sets_of_the_hub_have_them(tmp_path: Path) -> N
     data = task_data.load(settings)
     expected = [(("me", "me"), 7), ((), -1)]
     assert [(q.answers, q.answer_start) for q in data.train] == expected
+    assert data.counts["dev_questions_in_train"] == 2
+    assert "2 of 2 questions to measure on are trained on" in capsys.readouterr().err
     from_file, _ = read_question_table(tmp_path / "train.jsonl", OPTIONS)
     assert [(q.answers, q.answer_start) for q in from_file] == expected
     (tmp_path / "train.jsonl").write_text(
