@@ -52,9 +52,14 @@ def draw_runs(
         axis.axhline(line, color="#D55E00", linestyle="--", linewidth=1)
         axis.annotate("guessing the majority", (0.52, line), fontsize=7, va="bottom")
     axis.set_ylabel(metric)
-    axis.set_xticks([1], [f"{len(values)} runs"])
+    axis.set_xticks([1], [told_runs(len(values))])
     axis.grid(alpha=0.3, axis="y")
     save_figure(figure, file, title)
+
+
+def told_runs(count: int) -> str:
+    """Returns ``"1 run"`` or ``"3 runs"``."""
+    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def draw_confusion(

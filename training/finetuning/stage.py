@@ -15,7 +15,12 @@ from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained, task_data
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.one_run import RESULT_FILE, finished, place_of, run_seed
-from training.finetuning.report import draw_confusion, draw_runs, table_of_runs
+from training.finetuning.report import (
+    draw_confusion,
+    draw_runs,
+    table_of_runs,
+    told_runs,
+)
 from training.finetuning.task_data import TaskData
 from training.metrics.classification import majority_share
 from training.run.directory import RunDirectory
@@ -149,7 +154,7 @@ def _conclude(
     draw_runs(
         scores,
         metric,
-        f"{data.task.name}: {metric} of {len(scores)} runs",
+        f"{data.task.name}: {metric} of {told_runs(len(scores))}",
         majority if metric == "accuracy" else None,
         directory.figures / "runs.png",
     )
