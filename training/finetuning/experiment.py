@@ -247,6 +247,14 @@ FLAGS = (
 )
 """Short forms of settings."""
 
+OFFICIAL = (
+    "optimizer.layer_decay=0.8",
+    "optimizer.clip_occurrences=true",
+    "optimizer.retry_at_half_rate=false",
+    "run.bucketing=false",
+)
+"""Where the defaults differ from the official code, its settings."""
+
 
 def load(
     file: Path | None, overrides: Iterable[str | Override] = ()

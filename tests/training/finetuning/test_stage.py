@@ -326,9 +326,13 @@ def test_the_command_takes_files_and_columns(
         *("--task", "csv", "--model", model_dir, "--run-dir", tmp_path / "run"),
         *("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"),
         *("--text-column", "review", "--label-column", "stars", "--runs", "1"),
-        *("--set", "run.epochs=1"),
+        *("--set", "run.epochs=1", "--official", "--set", "run.bucketing=true"),
     )
     assert ran.status == 0, ran.errors
+    assert ran.output["runs"][0]["layer_decay"] == 0.8
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert "clip_occurrences = true" in config
+    assert "bucketing = true" in config
     assert ran.output["labels"] == ["is bad", "is good"]
     ran = run_command(
         "training",
