@@ -41,21 +41,22 @@ class SavesCompilation:
 
     def save_task_weights(self, filepath: str | Path) -> None:
         """Writes the weights that are not the backbone's, without the optimizer."""
-        with self._without_optimizer():
+        with without_optimizer(self):
             super().save_task_weights(filepath)  # type: ignore[misc]
 
     def load_task_weights(self, filepath: str | Path) -> None:
         """Reads those weights; an optimizer's state beside them is left alone."""
-        with self._without_optimizer():
+        with without_optimizer(self):
             super().load_task_weights(filepath)  # type: ignore[misc]
 
-    @contextlib.contextmanager
-    def _without_optimizer(self) -> Iterator[None]:
-        model: Any = self
-        optimizer = getattr(model, "optimizer", None)
-        # Not a change that traced steps need to know of.
-        object.__setattr__(model, "optimizer", None)
-        try:
-            yield
-        finally:
-            object.__setattr__(model, "optimizer", optimizer)
+
+@contextlib.contextmanager
+def without_optimizer(model: Any) -> Iterator[None]:
+    """Takes the optimizer out of a model while its weights are saved or loaded."""
+    optimizer = getattr(model, "optimizer", None)
+    # Not a change that traced steps need to know of.
+    object.__setattr__(model, "optimizer", None)
+    try:
+        yield
+    finally:
+        object.__setattr__(model, "optimizer", optimizer)

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import keras
 
+from lvbert_tf.models.compilation import without_optimizer
+
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
@@ -18,14 +20,18 @@ class PresetModel(keras.Model):
     """
 
     def save_to_preset(self, preset_dir: str | Path) -> None:
-        """Writes configuration and weights into a folder, made if it is not there."""
+        """Writes configuration and weights into a folder, made if it is not there.
+
+        The optimizer's state belongs into checkpoints and `.keras` files, not here.
+        """
         folder = Path(preset_dir)
         folder.mkdir(parents=True, exist_ok=True)
         config = keras.saving.serialize_keras_object(self)
         config.pop("compile_config", None)
         config.pop("build_config", None)
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n")
-        self.save_weights(folder / WEIGHTS_FILE)
+        with without_optimizer(self):
+            self.save_weights(folder / WEIGHTS_FILE)
 
     @classmethod
     def from_preset(cls, preset: str | Path, load_weights: bool = True) -> Self:

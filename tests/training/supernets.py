@@ -23,7 +23,7 @@ def make_supernet_run(
     from training.loop.batches import data_identity
     from training.loop.checkpoint_variables import by_path
     from training.pretraining import experiment, trained_supernet
-    from training.pretraining.stage import compile_model
+    from training.pretraining.stage import compile_model, write_preset
     from training.run.directory import RunDirectory
 
     settings = experiment.load_supernet(
@@ -63,6 +63,7 @@ def make_supernet_run(
         loop=tf.Variable("{}", dtype=tf.string, trainable=False),
     )
     tf.train.CheckpointManager(checkpoint, str(directory.checkpoints), 1).save(5)
+    write_preset(model, manifest.tokenizer(), settings, directory.path / "model")
     directory.close()
     weights = {weight.path: weight.numpy() for weight in model.weights}
     np.savez(run_dir / "weights.npz", **weights)

@@ -71,10 +71,7 @@ def _train(settings: SupernetExperiment, directory: RunDirectory) -> dict[str, A
     ]
 
     def write_model(target: Path) -> None:
-        # A copy without the optimizer: its moments belong into checkpoints, not here.
-        stored = build(settings.model, tokenizer.vocabulary_size())
-        stored.set_weights(model.get_weights())
-        write_preset(stored, tokenizer, settings, target)
+        write_preset(model, tokenizer, settings, target)
 
     unigram_loss = held_out_unigram_loss(settings.data)
     outcome = train(

@@ -41,8 +41,17 @@ def _sgd_like(rate: float) -> AdamW:
     return AdamW(rate, weight_decay=0.0, epsilon=1e6, clip_norm=None)
 
 
-@pytest.mark.parametrize("kind", ["supernet", "electra", "masked_lm"])
-@pytest.mark.parametrize("way", ["eager", "fit"])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("supernet", "fit"),
+        ("electra", "eager"),
+        ("masked_lm", "fit"),
+        pytest.param("supernet", "eager", marks=pytest.mark.slow),
+        pytest.param("electra", "fit", marks=pytest.mark.slow),
+        pytest.param("masked_lm", "eager", marks=pytest.mark.slow),
+    ],
+)
 def test_a_second_compile_takes_effect(kind: str, way: str) -> None:
     batch = pretraining_batch(route=ROUTE)
     dataset = tf.data.Dataset.from_tensors(batch)
@@ -69,7 +78,14 @@ def test_a_second_compile_takes_effect(kind: str, way: str) -> None:
     assert step() == 0.0
 
 
-@pytest.mark.parametrize("kind", ["supernet", "electra", "masked_lm"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "masked_lm",
+        pytest.param("supernet", marks=pytest.mark.slow),
+        pytest.param("electra", marks=pytest.mark.slow),
+    ],
+)
 def test_a_function_that_a_caller_traced_fails_after_a_change(kind: str) -> None:
     batch = pretraining_batch(route=ROUTE)
     model = _model(kind, dropout=0.2)

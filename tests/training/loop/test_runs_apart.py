@@ -13,13 +13,15 @@ from tests.training.conftest import TINY_MODEL
 from tests.training.runs import SUPERNET, assert_same_run, state
 
 
+# By default `test_train` interrupts runs within this process.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "devices",
     [
         [],
         pytest.param(
             ["run.strategy=mirrored", "run.logical_cpus=2"],
-            marks=[pytest.mark.slow, pytest.mark.multi_device],
+            marks=pytest.mark.multi_device,
         ),
     ],
     ids=["one device", "mirrored"],

@@ -112,25 +112,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_by_name(
     assert loaded.step == saved["step/.ATTRIBUTES/VARIABLE_VALUE"]
 
 
-def test_routes_never_cause_a_second_trace(
-    tmp_path: Path,
-    tiny_data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    outcomes = []
-    original = supernet.train
-
-    def spy(*arguments: Any) -> Any:
-        outcomes.append(original(*arguments))
-        return outcomes[-1]
-
-    monkeypatch.setattr(supernet, "train", spy)
-    result = supernet.run(supernet_settings(tiny_data, TINY_MODEL), tmp_path)
-    assert [outcome.traces for outcome in outcomes] == [1]
-    assert result["steps"] == 8
-    assert result["examples_per_second"] > 0
-
-
 def test_both_splits_are_logged_and_drawn(straight: Path) -> None:
     wanted = {"generator_loss", "discriminator_loss", "mlm_accuracy"}
     for split, more in (("train", set()), ("validation", {"discriminator_auc"})):
@@ -165,12 +146,26 @@ def test_the_masked_lm_objective_pretrains_a_masked_lm(
     assert LVBertBackbone.from_preset(result["model"]).architecture == "csf"
 
 
-def test_a_supernet_trains_in_bfloat16(tmp_path: Path, tiny_data: Path) -> None:
+def test_a_supernet_trains_in_bfloat16_with_one_trace(
+    tmp_path: Path, tiny_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = []
+    original = supernet.train
+
+    def spy(*arguments: Any) -> Any:
+        outcomes.append(original(*arguments))
+        return outcomes[-1]
+
+    monkeypatch.setattr(supernet, "train", spy)
     overrides = [*TINY_MODEL, "run.precision=mixed_bfloat16", "run.steps=30"]
     try:
         result = supernet.run(supernet_settings(tiny_data, overrides), tmp_path)
     finally:
         keras.config.set_dtype_policy("float32")
+    # Thirty routes, one function.
+    assert [outcome.traces for outcome in outcomes] == [1]
+    assert result["steps"] == 30
+    assert result["examples_per_second"] > 0
     weights = state(tmp_path)
     assert all(
         value.dtype == np.float32

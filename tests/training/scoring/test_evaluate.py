@@ -11,9 +11,10 @@ import tensorflow as tf
 from common.command_line import UsageError
 from lvbert_tf import Architecture, LVBertMaskedLM, LVBertSupernet
 from tests.commands import run
+from tests.training.supernets import make_supernet_run
 from training.loop.batches import held_out_batches
 from training.metrics.masked_lm import masked_lm_figures
-from training.pretraining import experiment, extract, supernet, trained_supernet
+from training.pretraining import extract, trained_supernet
 from training.run.arguments import parse
 from training.run.devices import Distribution
 from training.run.options import Data
@@ -25,22 +26,7 @@ A, B = Architecture.parse("csf"), Architecture.parse("fff")
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory, tiny_data: Path) -> Path:
     path = tmp_path_factory.mktemp("supernet") / "run"
-    overrides = [
-        f"data.directory={tiny_data}",
-        "data.sequence_length=16",
-        "model.num_layers=3",
-        "model.embedding_dim=8",
-        "model.hidden_dim=16",
-        "model.intermediate_dim=32",
-        "model.num_heads=2",
-        "model.max_sequence_length=16",
-        "optimizer.learning_rate=0.01",
-        "optimizer.warmup_steps=0",
-        "run.steps=6",
-        "run.batch_size=8",
-    ]
-    supernet.run(experiment.load_supernet(None, overrides), path)
-    return path
+    return make_supernet_run(path, tiny_data, num_layers=3)
 
 
 def test_scores_do_not_depend_on_batch_size_or_company(
@@ -57,7 +43,7 @@ def test_scores_do_not_depend_on_batch_size_or_company(
     assert first["standard_error"] == pytest.approx(
         np.sqrt(share * (1 - share) / count)
     )
-    assert together["supernet_step"] == 6
+    assert together["supernet_step"] == 5
 
 
 def test_a_run_directory_keeps_configuration_and_result(
@@ -90,7 +76,7 @@ def test_the_extracted_model_scores_the_same(
 ) -> None:
     output = tmp_path / "model"
     result = extract.run(run_dir, A, output)
-    assert result == {"model": str(output), "architecture": "csf", "supernet_step": 6}
+    assert result == {"model": str(output), "architecture": "csf", "supernet_step": 5}
     model = LVBertMaskedLM.from_preset(str(output))
     assert model.preprocessor.tokenizer.vocabulary_size() > 50
     sums: dict[str, float] = {}

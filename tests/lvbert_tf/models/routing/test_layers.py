@@ -115,8 +115,8 @@ def test_a_call_alone_keeps_nothing_for_a_gradient(
         raise AssertionError("a stack for a gradient that nobody takes")
 
     monkeypatch.setattr(traced_layers, "make_stacks", refuse)
-    supernet = _supernet(False, 5, dropout=0.1)
-    batch = pretraining_batch(0, route=[0, 1, 2, 0, 1])
+    supernet = _supernet(False, 3, dropout=0.1)
+    batch = pretraining_batch(0, route=[0, 1, 2])
     first, second = (np.asarray(supernet(batch, training=True)) for _ in range(2))
     assert np.array_equal(first, second)
     assert not np.array_equal(first, supernet(batch, training=False))
@@ -141,8 +141,8 @@ def test_a_tape_of_the_user_gets_the_step_s_gradient() -> None:
                 seed=tf.constant([3, 4]),
             )
             loss = tf.reduce_sum(y**2)
-        of_x, of_slots = tape.gradient(loss, [x, slots])
-        return [y, of_x, *tf.nest.flatten(of_slots)]
+        grad_x, grad_slots = tape.gradient(loss, [x, slots])
+        return [y, grad_x, *tf.nest.flatten(grad_slots)]
 
     for ours, theirs in zip(gradients(True), gradients(False), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
