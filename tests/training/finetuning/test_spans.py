@@ -22,7 +22,7 @@ def test_questions_are_learnt_and_the_model_answers(
 ) -> None:
     train = squad_file(tmp_path / "train.json", 16, task == "squad2")
     config = experiment(
-        tmp_path,
+        None,
         model_dir,
         f"data.train={train}",
         f"data.dev={squad_file(tmp_path / 'dev.json', 8, task == 'squad2')}",
