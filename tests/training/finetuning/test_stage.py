@@ -257,9 +257,9 @@ def test_a_run_at_chance_is_repeated_once_at_half_the_rate(
 def test_an_epoch_of_many_hits_has_left_chance() -> None:
     problem = SimpleNamespace(chance=0.5)
     for hits, left in ((50.0, False), (58.0, False), (60.0, True)):
-        assert fit._left_chance(problem, fit.State(hits=(hits, 100))) is left  # type: ignore[arg-type]
+        assert fit._left_chance(problem, fit.State(hits=(hits, 100))) is left
     numbers = SimpleNamespace(chance=None)
-    assert fit._left_chance(numbers, fit.State())  # type: ignore[arg-type]
+    assert fit._left_chance(numbers, fit.State())
 
 
 def test_the_best_epoch_is_kept_and_a_run_may_end_early(
