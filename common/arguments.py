@@ -3,22 +3,9 @@
 import argparse
 from collections.abc import Callable
 
+from common.command_line import at_least
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Returns an argparse `type` for whole numbers from `least` on."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number of at least {least}. Received: {text!r}"
-            )
-        return value
-
-    return parse
+__all__ = ["at_least", "not_negative", "number_from", "port", "positive"]
 
 
 def positive(text: str) -> float:

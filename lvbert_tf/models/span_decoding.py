@@ -91,13 +91,13 @@ def best_answers(
             for row in rows
             for span in _spans(outputs, windows, row, max_answer_length)
         )
-        found: dict[str, Answer] = {}
+        by_text: dict[str, Answer] = {}
         # Several spans of tokens may read the same: look at more than will be kept.
         for score, start, end in heapq.nlargest(20 * n_best, spans):
             text = context[start:end]
-            if text.strip() and text not in found:
-                found[text] = Answer(text, start, end, score, unanswerable)
-        answers.append(list(found.values())[:n_best])
+            if text.strip() and text not in by_text:
+                by_text[text] = Answer(text, start, end, score, unanswerable)
+        answers.append(list(by_text.values())[:n_best])
     return answers
 
 
