@@ -22,7 +22,7 @@ class Exports:
     def export(
         self,
         filepath: str | Path,
-        format: str = "tf_saved_model",  # noqa: A002: the name that Keras has
+        format: str = "tf_saved_model",  # the name that Keras has
         verbose: bool | None = None,
         input_signature: Any = None,
         **kwargs: Any,
