@@ -88,10 +88,10 @@ def _forms(folder: Path, words: list[str], threads: int) -> dict[str, Call]:
     import tensorflow as tf
 
     import lvbert_tf
+    from common.saved_model_session import SavedModelSession
     from export.onnx_graph import export_onnx
     from export.quantization import quantize
     from export.saved_model import export_saved_model
-    from export.saved_model_session import SavedModelSession
 
     model = lvbert_tf.LVBertTextClassifier(
         lvbert_tf.LVBertBackbone.from_size("small", vocabulary_size=len(words)),

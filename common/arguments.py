@@ -3,22 +3,9 @@
 import argparse
 from collections.abc import Callable
 
+from common.command_line import at_least
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Returns an argparse `type` for whole numbers from `least` on."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number of at least {least}. Received: {text!r}"
-            )
-        return value
-
-    return parse
+__all__ = ["at_least", "not_negative", "number_from", "port", "positive"]
 
 
 def positive(text: str) -> float:
@@ -35,18 +22,40 @@ def positive(text: str) -> float:
     return value
 
 
+def number_from(least: float) -> Callable[[str], float]:
+    """Returns an argparse `type` for finite numbers from `least` on."""
+
+    def parse(text: str) -> float:
+        value = _number(text)
+        if not least <= value < float("inf"):
+            raise argparse.ArgumentTypeError(
+                f"expected a number of at least {least:g}. Received: {text!r}"
+            )
+        return value
+
+    return parse
+
+
 def not_negative(text: str) -> float:
     """Parses a number of 0 or more.
 
     Raises:
         argparse.ArgumentTypeError: if it is none.
     """
-    value = _number(text)
-    if not 0 <= value < float("inf"):
+    return number_from(0)(text)
+
+
+def port(text: str) -> int:
+    """Parses a TCP port; 0 means any free one.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is none.
+    """
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
         raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0. Received: {text!r}"
+            f"expected a port from 0 to 65535. Received: {text!r}"
         )
-    return value
+    return int(text)
 
 
 def _number(text: str) -> float:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Command,
         CommandError,
         UsageError,
+        at_least,
         json_safe,
         run_application,
     )
@@ -31,7 +32,15 @@ else:
     Command = _frame.Command
     CommandError = _frame.CommandError
     UsageError = _frame.UsageError
+    at_least = _frame.at_least
     json_safe = _frame.json_safe
     run_application = _frame.run_application
 
-__all__ = ["Command", "CommandError", "UsageError", "json_safe", "run_application"]
+__all__ = [
+    "Command",
+    "CommandError",
+    "UsageError",
+    "at_least",
+    "json_safe",
+    "run_application",
+]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from common.command_line import UsageError
+from common.saved_model_session import SavedModelSession
 from export.evaluation import Evaluation, MetricDropError
 from export.heads import head_of
 from export.labelled_examples import read_examples
 from export.parity import Case, text_arrays
-from export.saved_model_session import SavedModelSession
 from export.signatures import SERVING_DEFAULT
 from export.task import Task
 

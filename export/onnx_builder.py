@@ -1,5 +1,6 @@
 """Writing an ONNX graph node by node."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -104,16 +105,34 @@ class GraphBuilder:
         stop = end if isinstance(end, str) else self.integers(end)
         return self.op("Slice", inputs, self.integers(start), stop, self.integers(axis))
 
-    def gelu(self, inputs: str) -> str:
-        """Returns ``x * Phi(x)``, by one node where the operator set has it."""
+    def gelu(self, inputs: str, approximate: bool = False) -> str:
+        """Returns ``x * Phi(x)``, by one node where the operator set has it.
+
+        Args:
+            inputs: the tensor.
+            approximate: whether Phi is approximated by tanh.
+        """
         if self.opset >= _GELU_OPSET:
-            return self.op("Gelu", inputs)
+            form = {"approximate": "tanh"} if approximate else {}
+            return self.op("Gelu", inputs, **form)
+        if approximate:
+            return self._gelu_by_tanh(inputs)
         # The form that onnxruntime takes for a GELU, and computes as one.
         quotient = self.op("Div", inputs, self.constant(2**0.5, "float32"))
         one = self.constant(1.0, "float32")
         sum_ = self.op("Add", self.op("Erf", quotient), one)
         product = self.op("Mul", inputs, sum_)
         return self.op("Mul", product, self.constant(0.5, "float32"))
+
+    def _gelu_by_tanh(self, inputs: str) -> str:
+        """Returns ``x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))``."""
+        half, one = self.constant(0.5, "float32"), self.constant(1.0, "float32")
+        cube = self.op("Mul", inputs, self.op("Mul", inputs, inputs))
+        cubic = self.op("Mul", cube, self.constant(0.044715, "float32"))
+        scale = self.constant((2 / math.pi) ** 0.5, "float32")
+        inner = self.op("Mul", self.op("Add", inputs, cubic), scale)
+        sum_ = self.op("Add", self.op("Tanh", inner), one)
+        return self.op("Mul", self.op("Mul", inputs, half), sum_)
 
     def layer_norm(self, inputs: str, layer: Any) -> str:
         """Returns a Keras `LayerNormalization` over the last axis."""

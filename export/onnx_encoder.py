@@ -178,7 +178,8 @@ def _embeddings(
 
 def _feed_forward(builder: GraphBuilder, layer: Any, x: str, shared: Shared) -> str:
     inner = layer.intermediate
-    hidden = builder.gelu(builder.dense(x, inner.kernel, inner.bias, "intermediate"))
+    hidden = builder.dense(x, inner.kernel, inner.bias, "intermediate")
+    hidden = builder.gelu(hidden, layer.approximate_gelu)
     output = layer.output_dense
     return builder.dense(hidden, output.kernel, output.bias, "output_dense")
 

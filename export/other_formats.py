@@ -129,12 +129,6 @@ def write_litert(
             "--format litert: expected a classifier or a regression: heads of other "
             f"kinds were never run there. Received: {task.kind}"
         )
-    if "f" in model.backbone.architecture:
-        raise UsageError(
-            "--format litert: the GELU of feed-forward layers needs erf, for which "
-            "LiteRT has no operator. Expected an architecture without f; use ONNX for "
-            f"this one. Received: {model.backbone.architecture}"
-        )
     if task.fixed_length and length != task.sequence_length:
         raise UsageError(
             f"--sequence-length: this model computes at {task.sequence_length} tokens "

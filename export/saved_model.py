@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from common.saved_model_session import SavedModelSession
 from export.graph_ops import check_operations, operations
 from export.half_precision import (
     accuracy_gate,
@@ -34,7 +35,6 @@ from export.parity import (
     token_cases,
 )
 from export.publication import published, version_directory
-from export.saved_model_session import SavedModelSession
 from export.signatures import (
     CLASSIFY,
     SCORES_ONLY,
@@ -43,6 +43,7 @@ from export.signatures import (
     TOKENS,
     saved_model_signatures,
 )
+from export.stored_signatures import check_signatures
 from export.task import Task, describe_task
 from export.vocabulary_cases import vocabulary_cases
 from export.warm_up import stubs_installed, write_warm_up
@@ -135,7 +136,7 @@ def export_saved_model(
                 file=sys.stderr,
             )
         with SavedModelSession(folder) as session:
-            session.check_signatures(table)
+            check_signatures(session.definitions, table)
             if half is not None and tolerance is None:
                 cases = token_cases(served, task)
                 tolerance = precision_tolerance(served, model, task, cases)
@@ -242,7 +243,7 @@ def check_saved_model(
             truncated="truncated" in outputs,
             scores_only=SCORES_ONLY in session.definitions,
         )
-        session.check_signatures(saved_model_signatures(task))
+        check_signatures(session.definitions, saved_model_signatures(task))
         comparison = compare_saved_model(session, model, task, tolerance)
     comparison.other_model = others
     return comparison

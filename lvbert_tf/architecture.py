@@ -157,7 +157,7 @@ class Architecture:
 
     @property
     def layer_list(self) -> list[int]:
-        """The codes of the official implementation: 0 `c`, 1 `s`, 2 `f`, 3... added."""
+        """Returns the official codes: 0 `c`, 1 `s`, 2 `f`; 3 and on: added letters."""
         codes = {letter: code for code, letter in enumerate(_LETTERS)}
         return [codes[letter] for letter in self._string]
 

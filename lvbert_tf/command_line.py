@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -47,6 +47,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser that reports wrong usage as a `UsageError`."""
 
     def error(self, message: str) -> NoReturn:
+        """Raises the message with the usage below it."""
         raise UsageError(f"{message}\n{self.format_usage().strip()}")
 
 
@@ -92,6 +93,23 @@ def run_application(
         if result.get("passed") is False:
             return 1
     return 0
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Returns an argparse `type` for whole numbers from `least` on."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number of at least {least}. Received: {text!r}"
+            )
+        return value
+
+    return parse
 
 
 def json_safe(value: Any) -> Any:

@@ -84,8 +84,8 @@ class ConversionReport:
             *(f"missing in the checkpoint: {name}" for name in self.missing),
             *(f"left over: {name}" for name in self.unused),
             *(
-                f"another shape: {name}, expected {expected}, found {found}"
-                for name, expected, found in self.mismatched
+                f"another shape: {name}, expected {expected}, found {actual}"
+                for name, expected, actual in self.mismatched
             ),
         ]
 
@@ -158,12 +158,12 @@ def read_architecture(shapes: Shapes, scope: str = "electra") -> Architecture:
     letters = []
     for position in range(10_000):
         at = _layer_scope(scope, position)
-        found = [m for m, name in _MARKERS.items() if f"{at}/{name}" in shapes]
-        if not found:
+        present = [m for m, name in _MARKERS.items() if f"{at}/{name}" in shapes]
+        if not present:
             if any(name.startswith(f"{at}/") for name in shapes):
                 raise ValueError(f"No known layer type at {at}")
             break
-        letters.append(found[0])
+        letters.append(present[0])
     if not letters:
         raise ValueError(
             f"The checkpoint holds no encoder layers under {scope}/encoder"
@@ -202,7 +202,7 @@ def _make_backbone(
     if num_heads < 1:
         raise ValueError(
             f"The number of heads cannot be told from a width of {hidden_dim} without "
-            "a dynamic-convolution layer; give `num_heads`."
+            "a dynamic-convolution layer; give `num_heads`. Received: num_heads=None"
         )
     arguments = {
         "embedding_dim": embedding_dim,
@@ -301,14 +301,16 @@ def _make_span_predictor(
     backbone: LVBertBackbone, shapes: Shapes
 ) -> tuple[LVBertSpanPredictor, dict[str, Any]]:
     suffix = "/qa_hidden/kernel"
-    found = [n for n in shapes if n.startswith("task_specific") and n.endswith(suffix)]
-    if len(found) != 1:
+    kernels = [
+        n for n in shapes if n.startswith("task_specific") and n.endswith(suffix)
+    ]
+    if len(kernels) != 1:
         raise ValueError(
             "Expected the joint start and end head of one SQuAD task. Found: "
             f"{sorted(n for n in shapes if n.startswith('task_specific/'))}"
         )
-    scope = found[0].removesuffix(suffix)
-    predictor = LVBertSpanPredictor(backbone, intermediate_dim=shapes[found[0]][1])
+    scope = kernels[0].removesuffix(suffix)
+    predictor = LVBertSpanPredictor(backbone, intermediate_dim=shapes[kernels[0]][1])
     head = predictor.span_head
     # In the order in which the official code makes them, which gives them their names.
     named = {
@@ -384,11 +386,11 @@ def _copy(
         if name not in shapes:
             report.missing.append(name)
             continue
-        expected, found = tuple(variable.shape), shapes[name]
+        expected, actual = tuple(variable.shape), shapes[name]
         # The separable convolution keeps axes of length 1 that ours does without.
         if "conv_attn_key" in name:
-            found = tuple(n for n in found if n != 1) if 1 in found else found
-        if expected != found:
+            actual = tuple(n for n in actual if n != 1) if 1 in actual else actual
+        if expected != actual:
             report.mismatched.append((name, expected, shapes[name]))
             continue
         variable.assign(np.reshape(reader.get_tensor(name), expected))

@@ -224,8 +224,8 @@ def _paper_encoder_flops(layers: Architecture, d: Dimensions, length: int) -> fl
     embeddings += (LAYER_NORM_FLOPS + DROPOUT_FLOPS) * e
     if e != h:
         embeddings += 2 * e * h + h
-    of_layers = sum(layer_cost(a).paper_flops(d, length) for a in layers)
-    return length * embeddings + of_layers
+    layers_flops = sum(layer_cost(a).paper_flops(d, length) for a in layers)
+    return length * embeddings + layers_flops
 
 
 def _paper_masked_lm_head_flops(d: Dimensions, length: int) -> float:

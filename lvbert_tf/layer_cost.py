@@ -150,8 +150,8 @@ def layer_cost(letter: str) -> LayerCost:
     """
     if letter not in _COSTS:
         raise ValueError(
-            f"The cost of layer letter {letter!r} is not known: tell it by "
-            "lvbert_tf.cost.register_cost"
+            "`letter` must be one whose cost is known: tell it by "
+            f"lvbert_tf.cost.register_cost. Received: letter={letter!r}"
         )
     return _COSTS[letter]
 
@@ -211,8 +211,8 @@ def _paper_self_attention_flops(d: Dimensions, length: int) -> float:
     h, n = d.hidden_dim, d.num_heads
     inputs = 3 * (2 * h * h + h)
     # softmax, dropout and scaling of N scores per pair of tokens
-    of_a_score = SOFTMAX_FLOPS + DROPOUT_FLOPS + 1
-    scores = 2 * h * length + of_a_score * length * n + 2 * h * length
+    score_flops = SOFTMAX_FLOPS + DROPOUT_FLOPS + 1
+    scores = 2 * h * length + score_flops * length * n + 2 * h * length
     # The published script counts this LayerNorm once, not per activation.
     output = 2 * h * h + h + (DROPOUT_FLOPS + 1) * h + LAYER_NORM_FLOPS
     return length * (inputs + scores + output)

@@ -91,8 +91,10 @@ _SETTLED = (
 class AdamW(keras.optimizers.Optimizer):
     """AdamW without bias correction, clipping the gradient summed over replicas.
 
-    Works in `compile` + `fit`, and in a custom step: `apply` sums over replicas,
-    clips and updates; `sum_and_clip` and `update` are its two halves.
+    Works in `compile` + `fit`, and in a custom step: `take_step` sums over replicas,
+    clips, updates and counts, and `apply` is that as Keras calls it. Every stage
+    merges and clips by `sum_and_clip`; the supernet, which updates only the layers
+    that a step sampled, calls it and `update` by themselves.
 
     Args:
         learning_rate: a float or a schedule; the schedule sees the step count before
@@ -181,8 +183,20 @@ class AdamW(keras.optimizers.Optimizer):
         """Returns the learning rate (float32 scalar) of the next update."""
         return tf.cast(self._get_current_learning_rate(), tf.float32)
 
+    def learning_rate_after(self, norm: Any) -> Any:
+        """Returns the learning rate, which is not had before the gradient's norm is.
+
+        Weight decay takes nothing but the rate: a step that fails on its way to the
+        gradients must not have decayed anything.
+        """
+        with tf.control_dependencies([norm]):
+            return tf.identity(self.current_learning_rate())
+
     def sum_and_clip(self, gradients: Sequence[Any]) -> tuple[list[Any], Any, Any]:
-        """Sums gradients over replicas and finds how far to scale them down.
+        """Merges gradients, sums them over replicas, finds how far to scale them down.
+
+        The one place where that happens, in every stage: a `tf.IndexedSlices` becomes
+        dense here, so that rows of one token are one row before any moment sees them.
 
         Args:
             gradients: this replica's, float32, of any shapes.
@@ -290,8 +304,27 @@ class AdamW(keras.optimizers.Optimizer):
             value=tf.ones([], local_variable(self.iterations).dtype),
         )
 
-    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+    def take_step(
+        self, variables: Sequence[Any], gradients: Sequence[Any]
+    ) -> tuple[Any, Any]:
         """Sums over replicas, clips, updates and counts the step.
+
+        Args:
+            variables: the variables that take part.
+            gradients: this replica's, one for each of them.
+
+        Returns:
+            The gradient's global norm before clipping, and the learning rate.
+        """
+        summed, scale, norm = self.sum_and_clip(gradients)
+        rate = self.learning_rate_after(norm)
+        self.update(variables, summed, scale, rate)
+        with tf.control_dependencies([norm]):
+            self.finish_step()
+        return norm, rate
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Takes a step as Keras calls it; see `take_step`.
 
         Args:
             grads: this replica's gradients; None where a variable took no part, which
@@ -300,6 +333,9 @@ class AdamW(keras.optimizers.Optimizer):
 
         Returns:
             The step count after the update.
+
+        Raises:
+            ValueError: if no variable has a gradient.
         """
         grads = list(grads)
         if trainable_variables is None:
@@ -312,15 +348,13 @@ class AdamW(keras.optimizers.Optimizer):
             if gradient is not None
         ]
         if not pairs:
-            raise ValueError("No gradients were given for any variable.")
-        gradients, scale, _ = self.sum_and_clip([gradient for gradient, _ in pairs])
-        self.update(
-            [variable for _, variable in pairs],
-            gradients,
-            scale,
-            self.current_learning_rate(),
+            raise ValueError(
+                "`grads` must hold a gradient for one variable at least. Received: "
+                f"None for each of {len(grads)} variables"
+            )
+        self.take_step(
+            [variable for _, variable in pairs], [gradient for gradient, _ in pairs]
         )
-        self.finish_step()
         return self.iterations
 
     def get_config(self) -> dict[str, Any]:

@@ -19,8 +19,14 @@ from lvbert_tf.tensor_files import read_tensors
 _FILES = {"model.safetensors": "safetensors", "pytorch_model.bin": "pytorch"}
 _MODEL_TYPES = ("bert", "electra")
 _EPSILON = 1e-12
+_GELUS = {
+    "gelu": False,
+    "gelu_new": True,
+    "gelu_fast": True,
+    "gelu_pytorch_tanh": True,
+}
+"""Names of transformers for GELU, and whether they mean its approximation by tanh."""
 _NEEDED = {
-    "hidden_act": "gelu",
     "layer_norm_eps": _EPSILON,
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -64,8 +70,8 @@ def load_published_encoder(
         ValueError: naming what our layers cannot express, or the tensors that are
             missing or of another shape.
 
-    KerasHub computes the tanh approximation of GELU, the published code and ours the
-    exact one: outputs differ by what the two differ, at most 5e-4 in each activation.
+    KerasHub computes the tanh approximation of GELU, transformers the one that its
+    configuration names: the backbone has the same (`approximate_gelu`).
     """
     folder = Path(directory)
     config = _read_json(folder / "config.json")
@@ -93,6 +99,9 @@ def _from_transformers(
         for name, value in _NEEDED.items()
         if config.get(name, value) != value
     ]
+    activation = config.get("hidden_act", "gelu")
+    if activation not in _GELUS:
+        wrong.insert(0, f"hidden_act={activation!r} (expected one of {[*_GELUS]})")
     if wrong:
         raise ValueError(
             f"{folder / 'config.json'}: our layers do not compute {', '.join(wrong)}"
@@ -109,6 +118,7 @@ def _from_transformers(
             "attention_dropout": config.get("attention_probs_dropout_prob", 0.1),
             "max_sequence_length": config["max_position_embeddings"],
             "num_segments": config["type_vocab_size"],
+            "approximate_gelu": _GELUS[activation],
             **overrides,
         },
     )
@@ -162,6 +172,7 @@ def _from_keras_hub(
             "attention_dropout": source.dropout,
             "max_sequence_length": source.max_sequence_length,
             "num_segments": source.num_segments,
+            "approximate_gelu": True,
             **overrides,
         },
     )

@@ -69,8 +69,8 @@ def read_vocabulary(path: str | Path, duplicates: Duplicates = "error") -> list[
     if lines and not lines[-1]:
         lines.pop()
     vocabulary = []
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
+    for line_number, line in enumerate(lines, start=1):
+        where = f"{path}:{line_number}"
         if line.endswith(b"\r"):
             if duplicates == "error":
                 raise ValueError(
@@ -106,8 +106,11 @@ def check_vocabulary(
             f"Received: duplicates={duplicates!r}."
         )
     first_line: dict[str, int] = {}
-    for number, token in enumerate(vocabulary, start=1):
-        where = f"{source}:{number}" if source else f"vocabulary entry {number}"
+    for line_number, token in enumerate(vocabulary, start=1):
+        entry = f"vocabulary entry {line_number}"
+        where = f"{source}:{line_number}" if source else entry
+        if not isinstance(token, str):
+            raise ValueError(f"{where}: expected a string. Received: {token!r}")
         if not token.strip(_ASCII_WHITE_SPACE):
             raise ValueError(f"{where}: the entry is blank. Expected a token.")
         # Chinese vocabularies hold separators such as U+2028, which no text produces.
@@ -122,7 +125,7 @@ def check_vocabulary(
                 "Expected every token once (the official reading, in which the later "
                 "line counts, is duplicates='last')."
             )
-        first_line.setdefault(token, number)
+        first_line.setdefault(token, line_number)
     for token in SPECIAL_TOKENS:
         if token not in first_line:
             raise ValueError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from common.arguments import at_least, not_negative, number_from
 from common.command_line import CommandError, UsageError
 from serving.latency_figure import PERCENTILES, draw, percentile
 from serving.predict import add_target_arguments
@@ -20,7 +21,7 @@ from serving.predict import add_target_arguments
 # A request: returns nothing, or raises where it was not answered as it should be.
 Send = Callable[[bytes], None]
 
-_TEXTS = (
+TEXTS = (
     "A quiet little film that stays with you.",
     "I walked out after half an hour, and so did most of the audience.",
     "The plot is thin, the jokes are older than the actors, and the camera never "
@@ -36,19 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of ``bench``."""
     add_target_arguments(parser)
     parser.add_argument(
-        "--concurrency", type=int, default=1, help="requests at a time (default 1)"
+        "--concurrency",
+        type=at_least(1),
+        default=1,
+        help="requests at a time (default 1)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=10.0, help="how long to measure (default 10)"
+        "--seconds",
+        type=number_from(0.1),
+        default=10.0,
+        help="how long to measure (default 10)",
     )
     parser.add_argument(
         "--warm-up-seconds",
-        type=float,
+        type=not_negative,
         default=1.0,
         help="how long to send before measuring (default 1)",
     )
     parser.add_argument(
-        "--batch", type=int, default=1, help="texts in a request (default 1)"
+        "--batch", type=at_least(1), default=1, help="texts in a request (default 1)"
     )
     parser.add_argument(
         "--texts", type=Path, metavar="FILE", help="texts to send, one a line"
@@ -75,12 +82,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         ``latency_ms`` (``p50``, ``p90``, ``p95``, ``p99``, ``mean``, ``max``),
         ``errors``, ``first_error``, and what was asked for.
     """
-    for flag, least in (("concurrency", 1), ("batch", 1), ("seconds", 0.1)):
-        if not getattr(arguments, flag) >= least:
-            raise UsageError(
-                f"--{flag}: expected at least {least}. "
-                f"Received: {getattr(arguments, flag)}"
-            )
     if arguments.figure and not arguments.figure.parent.is_dir():
         raise UsageError(f"--figure: {arguments.figure}: expected a folder that exists")
     texts = _texts(arguments.texts)
@@ -122,7 +123,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _texts(path: Path | None) -> list[str]:
     if path is None:
-        return list(_TEXTS)
+        return list(TEXTS)
     try:
         texts = [line for line in path.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -166,10 +167,10 @@ def _measure(
     threads = [
         threading.Thread(
             target=work,
-            args=(tally, itertools.cycle(bodies[number % len(bodies) :] + bodies)),
+            args=(tally, itertools.cycle(bodies[index % len(bodies) :] + bodies)),
             daemon=True,
         )
-        for number, tally in enumerate(tallies)
+        for index, tally in enumerate(tallies)
     ]
     for thread in threads:
         thread.start()

@@ -4,19 +4,26 @@ import argparse
 import sys
 from typing import Any
 
+from common.arguments import at_least, positive
 from common.command_line import CommandError, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of ``predict``."""
     add_target_arguments(parser)
-    parser.add_argument("--version", type=int, help="the model's version")
+    parser.add_argument("--version", type=at_least(0), help="the model's version")
     parser.add_argument("--label", help="a version's label, instead of its number")
     parser.add_argument(
-        "--max-batch", type=int, default=32, help="texts in a request (default 32)"
+        "--max-batch",
+        type=at_least(1),
+        default=32,
+        help="texts in a request (default 32)",
     )
     parser.add_argument(
-        "--tries", type=int, default=6, help="tries for each request (default 6)"
+        "--tries",
+        type=at_least(1),
+        default=6,
+        help="tries for each request (default 6)",
     )
     parser.add_argument(
         "--pairs",
@@ -42,7 +49,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signature", help="the signature (default serving_default)")
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=positive,
         default=30.0,
         help="seconds for a request with all its tries (default 30)",
     )
@@ -50,12 +57,6 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns ``predictions``, one for each text, in order."""
-    for flag in ("max_batch", "tries"):
-        if getattr(arguments, flag) < 1:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected at least 1. "
-                f"Received: {getattr(arguments, flag)}"
-            )
     texts = arguments.texts
     if not texts:
         if sys.stdin.isatty():

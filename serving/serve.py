@@ -86,6 +86,7 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
                 max_tokens=arguments.max_tokens,
                 max_tokens_computing=arguments.max_tokens_computing,
                 max_text_bytes=arguments.max_text_kb * 2**10,
+                max_output_values=arguments.max_output_values,
                 max_pending=arguments.max_pending,
                 max_connections=arguments.max_connections,
                 read_timeout_s=arguments.read_timeout_ms / 1000,
@@ -189,14 +190,23 @@ def _announce(server: "EmbeddedServer") -> None:
 
 def _follow(path: Path) -> Callable[[], Sequence[ModelConfig] | None]:
     """Returns a function that gives a file's models each time the file has changed."""
-    seen = path.stat().st_mtime_ns
+
+    def state() -> tuple[int, int, int]:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error}") from None
+        # A file that was renamed to this name may be as old as the one before.
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    seen = state()
 
     def refresh() -> Sequence[ModelConfig] | None:
         nonlocal seen
-        changed = path.stat().st_mtime_ns
-        if changed == seen:
+        now = state()
+        if now == seen:
             return None
-        seen = changed
+        seen = now
         return read_models_config(path)
 
     return refresh

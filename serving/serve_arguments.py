@@ -3,17 +3,19 @@
 import argparse
 from pathlib import Path
 
+from common.arguments import at_least, not_negative, number_from, port
 from common.command_line import UsageError
 from serving.server.batching_config import DEFAULT_METRICS_PATH
 
 # Flag, default, meaning. A refused request names the flag.
 _LIMITS = (
     ("max_request_mb", 8, "largest REST body or gRPC message, in MiB"),
-    ("max_bodies_mb", 32, "all REST bodies held at a time, in MiB"),
+    ("max_bodies_mb", 32, "all REST bodies, or gRPC messages, held at a time, in MiB"),
     ("max_rows", 1024, "texts, examples or rows in a request"),
     ("max_tokens", 65536, "rows times tokens of the longest, in a request"),
     ("max_tokens_computing", 65536, "the same, of all computed at a time"),
     ("max_text_kb", 8192, "bytes of all texts in a request, in KiB"),
+    ("max_output_values", 4194304, "numbers and strings in an answer"),
     ("max_pending", 256, "requests that wait or run, for REST and gRPC each"),
     ("max_connections", 1024, "REST connections open at a time"),
     (
@@ -38,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
-        "--rest-port", type=int, default=8501, help="REST port (0: any; default 8501)"
+        "--rest-port", type=port, default=8501, help="REST port (0: any; default 8501)"
     )
     parser.add_argument(
-        "--grpc-port", type=int, default=8500, help="gRPC port (0: any; default 8500)"
+        "--grpc-port", type=port, default=8500, help="gRPC port (0: any; default 8500)"
     )
     parser.add_argument(
         "--batching",
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--poll-seconds",
-        type=float,
+        type=number_from(0.05),
         default=1.0,
         help="time between two looks for new versions, in seconds (default 1)",
     )
@@ -68,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rest-timeout-ms",
-        type=int,
+        type=at_least(1),
         default=30000,
         help="a REST request may take so long (default 30000)",
     )
@@ -89,19 +91,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threads",
-        type=int,
+        type=at_least(0),
         default=0,
         help="requests computed at a time, for REST and gRPC each (default: by cores)",
     )
     parser.add_argument(
         "--tensorflow-inter-op-parallelism",
-        type=int,
+        type=at_least(0),
         default=0,
         help="operations run at a time (default: by cores)",
     )
     parser.add_argument(
         "--tensorflow-intra-op-parallelism",
-        type=int,
+        type=at_least(0),
         default=0,
         help="threads for one operation (default: by cores)",
     )
@@ -117,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--grace-seconds",
-        type=float,
+        type=not_negative,
         default=10.0,
         help="how long running requests may take when stopping (default 10)",
     )
@@ -127,7 +129,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     for name, default, text in _LIMITS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=int,
+            type=at_least(1),
             default=default,
             metavar="N",
             help=f"{text} (default {default})",
@@ -146,37 +148,16 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Refuses values that make no sense, alone or together.
+    """Refuses values that make no sense together.
 
     Raises:
-        UsageError: naming the flag, what was expected and what was found.
+        UsageError: naming the flags, and what was expected and received.
     """
-    for flag in ("rest_port", "grpc_port"):
-        port = getattr(arguments, flag)
-        if not 0 <= port <= 65535:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected a port from 0 to 65535. "
-                f"Received: {port}"
-            )
     if arguments.rest_port and arguments.rest_port == arguments.grpc_port:
         raise UsageError(
             "--rest-port and --grpc-port: expected two ports. "
             f"Received: {arguments.rest_port} for both"
         )
-    for flag, least in (
-        ("poll_seconds", 0.05),
-        ("rest_timeout_ms", 1),
-        *((name, 1) for name, _, _ in _LIMITS),
-        ("threads", 0),
-        ("tensorflow_inter_op_parallelism", 0),
-        ("tensorflow_intra_op_parallelism", 0),
-        ("grace_seconds", 0),
-    ):
-        if not getattr(arguments, flag) >= least:
-            raise UsageError(
-                f"--{flag.replace('_', '-')}: expected at least {least}. "
-                f"Received: {getattr(arguments, flag)}"
-            )
     if arguments.poll_config and not arguments.config:
         raise UsageError("--poll-config: only with --config")
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):

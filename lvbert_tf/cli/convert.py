@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from lvbert_tf.command_line import CommandError, UsageError
+from lvbert_tf.command_line import CommandError, UsageError, at_least
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--num-heads",
-        type=int,
+        type=at_least(1),
         metavar="N",
         help="attention heads, where the variables don't tell (no `c` layer)",
     )
@@ -66,8 +66,6 @@ def main(arguments: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(
             f"--output {output}: exists already; choose another name or --overwrite"
         )
-    if arguments.num_heads is not None and arguments.num_heads < 1:
-        raise UsageError(f"--num-heads must be at least 1, found {arguments.num_heads}")
     if Path(arguments.checkpoint).is_dir():
         return _convert_published(arguments)
     if not Path(f"{arguments.checkpoint}.index").is_file():
@@ -121,11 +119,11 @@ def _convert_published(arguments: argparse.Namespace) -> dict[str, Any]:
         backbone, tokenizer = load_published_encoder(arguments.checkpoint)
         if arguments.vocabulary is not None:
             tokenizer = _tokenizer(arguments)
-            found, rows = tokenizer.vocabulary_size(), backbone.vocabulary_size
-            if found != rows:
+            entries, rows = tokenizer.vocabulary_size(), backbone.vocabulary_size
+            if entries != rows:
                 raise UsageError(
                     f"--vocabulary {arguments.vocabulary}: expected {rows} entries, "
-                    f"found {found}"
+                    f"found {entries}"
                 )
     except (ValueError, OSError, KeyError) as error:
         raise CommandError(f"--checkpoint {arguments.checkpoint}: {error}") from error
@@ -144,8 +142,8 @@ def _result(report: Any, output: Path, kind: str) -> dict[str, Any]:
         "unused": report.unused,
         "missing": report.missing,
         "mismatched": [
-            {"name": name, "expected": list(expected), "found": list(found)}
-            for name, expected, found in report.mismatched
+            {"name": name, "expected": list(expected), "found": list(actual)}
+            for name, expected, actual in report.mismatched
         ],
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lvbert_tf import cost, presets
 from lvbert_tf.architecture import Architecture, letter_name
-from lvbert_tf.command_line import UsageError
+from lvbert_tf.command_line import UsageError, at_least
 
 _CONFIG_FILE = "config.json"
 _TRAINING_FILE = "training.json"
@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--vocabulary-size",
-        type=int,
+        type=at_least(1),
         default=None,
         metavar="N",
         help="entries of the vocabulary (default: 30522); for a SPEC",
     )
     parser.add_argument(
         "--sequence-length",
-        type=int,
+        type=at_least(1),
         default=128,
         metavar="T",
         help="tokens of the sequence that model_flops is for (default: 128)",
@@ -57,10 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
-    if arguments.sequence_length < 1:
-        raise UsageError(
-            f"--sequence-length must be at least 1, found {arguments.sequence_length}"
-        )
     directory = Path(arguments.spec)
     if arguments.spec and directory.is_dir():
         for option in ("size", "vocabulary_size"):
@@ -163,11 +159,6 @@ def _describe_spec(arguments: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(message) from error
     overrides = {}
     if arguments.vocabulary_size is not None:
-        if arguments.vocabulary_size < 1:
-            raise UsageError(
-                "--vocabulary-size must be at least 1, "
-                f"found {arguments.vocabulary_size}"
-            )
         overrides["vocabulary_size"] = arguments.vocabulary_size
     size = arguments.size or "small"
     dimensions = cost.Dimensions.of_size(size, **overrides)
@@ -220,7 +211,7 @@ def _describe_config(
 
 
 def _vocabulary_sha256(directory: Path) -> str | None:
-    """The hash of the tokenizer's vocabulary, if the directory holds a tokenizer."""
+    """Returns the hash of the tokenizer's vocabulary, if there is a tokenizer."""
     files = sorted(directory.rglob(_VOCABULARY_FILE))
     return hashlib.sha256(files[0].read_bytes()).hexdigest() if files else None
 

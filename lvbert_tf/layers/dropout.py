@@ -15,12 +15,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import check_rates
+
 _SCOPE: ContextVar[Any] = ContextVar("dropout_seed", default=None)
 
 
 @contextlib.contextmanager
 def dropout_seed(seed: Any) -> Iterator[None]:
-    """Within the block every `Dropout` derives its mask from `seed`.
+    """Makes every `Dropout` within the block derive its mask from `seed`.
 
     Args:
         seed: int32 tensor of shape (2,), equal wherever the masks shall be equal.
@@ -34,7 +36,7 @@ def dropout_seed(seed: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def salted_dropout(salt: int) -> Iterator[None]:
-    """Within the block masks differ from those of the enclosing `dropout_seed`.
+    """Makes masks within the block differ from those of the enclosing seed.
 
     A layer that is called twice in a step would otherwise drop the same values twice.
     Outside of `dropout_seed` it changes nothing: there each call draws anew.
@@ -100,10 +102,7 @@ class Dropout(keras.layers.Layer):
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
-        if not 0 <= rate < 1:
-            raise ValueError(
-                f"`rate` must be at least 0 and below 1. Received: rate={rate}"
-            )
+        check_rates(rate=rate)
         super().__init__(**kwargs)
         self.rate = rate
         self.seed = seed
@@ -112,7 +111,7 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = ScopedSeedGenerator(self, seed)
 
     def build(self, *_: Any) -> None:
-        """Nothing to create."""
+        """Creates nothing."""
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = False) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.initializers import truncated_normal
 from lvbert_tf.layers.local_mixing import depthwise_over_tokens, mix_neighbours
 from lvbert_tf.layers.masks import zero_padding
@@ -52,12 +53,15 @@ class DynamicConv(keras.layers.Layer):
         mask_convolution: bool = True,
         **kwargs: Any,
     ) -> None:
-        if kernel_size < 1 or kernel_size % 2 == 0:
+        hidden_dim, num_heads, kernel_size = positive_integers(
+            hidden_dim=hidden_dim, num_heads=num_heads, kernel_size=kernel_size
+        )
+        if kernel_size % 2 == 0:
             raise ValueError(
                 "`kernel_size` must be odd and positive. "
                 f"Received: kernel_size={kernel_size}"
             )
-        if num_heads < 1 or hidden_dim % num_heads:
+        if hidden_dim % num_heads:
             raise ValueError(
                 "`num_heads` must divide `hidden_dim`. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.layers.ids import check_ids
 from lvbert_tf.layers.initializers import truncated_normal
@@ -49,7 +50,7 @@ _OCCURRENCES: ContextVar[bool] = ContextVar("gradient_of_occurrences", default=F
 
 @contextlib.contextmanager
 def gradient_of_occurrences() -> Iterator[None]:
-    """Within the block the token table's gradient has a row for each occurrence.
+    """Gives the token table's gradient, in the block, a row for each occurrence.
 
     It is a `tf.IndexedSlices`, as in the official fine-tuning, which
     `AdamW(clip_occurrences=True)` needs to see. Its sum is the dense gradient.
@@ -117,6 +118,14 @@ class Embeddings(keras.layers.Layer):
         dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
+        vocabulary_size, embedding_dim, max_sequence_length, num_segments = (
+            positive_integers(
+                vocabulary_size=vocabulary_size,
+                embedding_dim=embedding_dim,
+                max_sequence_length=max_sequence_length,
+                num_segments=num_segments,
+            )
+        )
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim

@@ -42,6 +42,7 @@ class Encoder(keras.layers.Layer):
         dropout: dropout rate of each layer's output.
         attention_dropout: dropout rate of attention probabilities.
         mask_convolution: whether convolutions see zeros in the padding.
+        approximate_gelu: whether feed-forward layers approximate GELU by tanh.
 
     Call arguments:
         inputs: (B, T, E).
@@ -62,6 +63,7 @@ class Encoder(keras.layers.Layer):
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
         mask_convolution: bool = True,
+        approximate_gelu: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,6 +75,7 @@ class Encoder(keras.layers.Layer):
             kernel_size=kernel_size,
             attention_dropout=attention_dropout,
             mask_convolution=mask_convolution,
+            approximate_gelu=approximate_gelu,
         )
         self.dropout_rate = dropout
         self.supports_masking = True
@@ -138,4 +141,5 @@ class Encoder(keras.layers.Layer):
             "dropout": self.dropout_rate,
             "attention_dropout": self.options.attention_dropout,
             "mask_convolution": self.options.mask_convolution,
+            "approximate_gelu": self.options.approximate_gelu,
         }

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.embeddings import layer_norm
 from lvbert_tf.layers.feed_forward import gelu
 from lvbert_tf.layers.ids import check_ids
@@ -33,6 +34,8 @@ class MaskedLMHead(keras.layers.Layer):
     """
 
     def __init__(self, vocabulary_size: int, embedding_dim: int, **kwargs: Any) -> None:
+        (vocabulary_size,) = positive_integers(vocabulary_size=vocabulary_size)
+        (embedding_dim,) = positive_integers(embedding_dim=embedding_dim)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
@@ -67,7 +70,8 @@ class MaskedLMHead(keras.layers.Layer):
     ) -> Any:
         """Predicts (B, P, V) from (B, T, H) at (B, P)."""
         check_ids("mask_positions", mask_positions)
-        hidden = ops.take_along_axis(inputs, mask_positions[:, :, None], axis=1)
+        positions = ops.expand_dims(mask_positions, 2)
+        hidden = ops.take_along_axis(inputs, positions, axis=1)
         hidden = self.layer_norm(gelu(self.dense(hidden), training))
         table = ops.cast(token_table, hidden.dtype)
         logits = at_least_float32(ops.matmul(hidden, ops.transpose(table)))
@@ -106,6 +110,7 @@ class ReplacedTokenHead(keras.layers.Layer):
     """
 
     def __init__(self, hidden_dim: int, **kwargs: Any) -> None:
+        (hidden_dim,) = positive_integers(hidden_dim=hidden_dim)
         super().__init__(**kwargs)
         self.hidden_dim = hidden_dim
         self.dense = keras.layers.Dense(

@@ -52,23 +52,43 @@ def check_ids_of(inputs: Any) -> None:
                 check_ids(name, inputs[name])
 
 
-def check_id_values(inputs: Any, vocabulary_size: int) -> None:
-    """Refuses token ids that no row of the token table stands for.
+def check_id_values(inputs: Any, backbone: Any) -> None:
+    """Refuses what no row of a backbone's tables stands for, and unequal shapes.
 
     Args:
         inputs: a dict of arrays with `token_ids`; anything else is let through.
-        vocabulary_size: rows V of the table.
+        backbone: has `vocabulary_size`, `num_segments` and `max_sequence_length`.
 
     Raises:
-        ValueError: naming the first row, and the id.
+        ValueError: naming the input, and the first row and value.
     """
     if not isinstance(inputs, Mapping) or "token_ids" not in inputs:
         return
-    ids = np.asarray(inputs["token_ids"])
-    wrong = np.argwhere((ids < 0) | (ids >= vocabulary_size))
-    if len(wrong):
-        place = tuple(int(axis) for axis in wrong[0])
+    names = ("token_ids", "segment_ids", "padding_mask")
+    arrays = {name: np.asarray(inputs[name]) for name in names if name in inputs}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) > 1 or arrays["token_ids"].ndim != 2:
+        raise ValueError(f"{names} must be of one shape (B, T). Received: {shapes}")
+    tokens = arrays["token_ids"].shape[1]
+    longest = backbone.max_sequence_length
+    if tokens > longest:
         raise ValueError(
-            f"`token_ids` must be from 0 to {vocabulary_size - 1}. Received: "
-            f"{ids[place]} in row {place[0]}"
+            f"`token_ids` must be of at most {longest} tokens, which the backbone has "
+            f"positions for. Received: {tokens} tokens"
         )
+    limits = {
+        "token_ids": backbone.vocabulary_size,
+        "segment_ids": backbone.num_segments,
+        "padding_mask": 2,
+        "mask_positions": tokens,
+    }
+    if "mask_positions" in inputs:
+        arrays["mask_positions"] = np.asarray(inputs["mask_positions"])
+    for name, array in arrays.items():
+        wrong = np.argwhere((array < 0) | (array >= limits[name]))
+        if len(wrong):
+            place = tuple(int(axis) for axis in wrong[0])
+            raise ValueError(
+                f"`{name}` must be from 0 to {limits[name] - 1}. Received: "
+                f"{array[place]} in row {place[0]}"
+            )

@@ -22,9 +22,10 @@ def attention_bias(padding_mask: Any) -> Any:
         float32 (B, 1, 1, T): 0 for real keys, `MASKED_SCORE` for padded ones.
     """
     padded = 1.0 - ops.cast(padding_mask, "float32")
-    return (padded * MASKED_SCORE)[:, None, None, :]
+    # Indexing with None would become a slice that LiteRT has no operator for.
+    return ops.expand_dims(padded * MASKED_SCORE, (1, 2))
 
 
 def zero_padding(values: Any, padding_mask: Any) -> Any:
     """Returns `values` (B, T, H) with zeros where `padding_mask` (B, T) is 0."""
-    return values * ops.cast(padding_mask, values.dtype)[:, :, None]
+    return values * ops.expand_dims(ops.cast(padding_mask, values.dtype), 2)

@@ -24,6 +24,7 @@ class LayerOptions:
         kernel_size: neighbours K of a dynamic convolution.
         attention_dropout: dropout rate of attention probabilities.
         mask_convolution: whether convolutions see zeros in the padding.
+        approximate_gelu: whether feed-forward layers approximate GELU by tanh.
     """
 
     hidden_dim: int
@@ -32,6 +33,7 @@ class LayerOptions:
     kernel_size: int = 9
     attention_dropout: float = 0.1
     mask_convolution: bool = True
+    approximate_gelu: bool = False
 
 
 LayerFactory = Callable[..., keras.layers.Layer]
@@ -102,7 +104,12 @@ def _self_attention(options: LayerOptions, **kwargs: Any) -> SelfAttention:
 
 
 def _feed_forward(options: LayerOptions, **kwargs: Any) -> FeedForward:
-    return FeedForward(options.hidden_dim, options.intermediate_dim, **kwargs)
+    return FeedForward(
+        options.hidden_dim,
+        options.intermediate_dim,
+        approximate_gelu=options.approximate_gelu,
+        **kwargs,
+    )
 
 
 _FACTORIES.update({"c": _dynamic_conv, "s": _self_attention, "f": _feed_forward})

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import check_rates, positive_integers
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.layers.initializers import truncated_normal
 from lvbert_tf.layers.masks import attention_bias
@@ -48,7 +49,11 @@ class SelfAttention(keras.layers.Layer):
         attention_dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        if num_heads < 1 or hidden_dim % num_heads:
+        hidden_dim, num_heads = positive_integers(
+            hidden_dim=hidden_dim, num_heads=num_heads
+        )
+        check_rates(attention_dropout=attention_dropout)
+        if hidden_dim % num_heads:
             raise ValueError(
                 "`num_heads` must divide `hidden_dim`. "
                 f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.layers.feed_forward import gelu
 from lvbert_tf.layers.precision import at_least_float32
 
@@ -47,10 +48,8 @@ class SpanHead(keras.layers.Layer):
     def __init__(
         self, beam_size: int = 20, intermediate_dim: int = 512, **kwargs: Any
     ) -> None:
-        if beam_size < 1:
-            raise ValueError(
-                f"`beam_size` must be positive. Received: beam_size={beam_size}"
-            )
+        (beam_size,) = positive_integers(beam_size=beam_size)
+        (intermediate_dim,) = positive_integers(intermediate_dim=intermediate_dim)
         super().__init__(**kwargs)
         self.beam_size = beam_size
         self.intermediate_dim = intermediate_dim
@@ -136,12 +135,14 @@ class SpanHead(keras.layers.Layer):
     ) -> Any:
         """Returns logits (B, K, T) of ends, for starts (B, K)."""
         width = hidden.shape[-1]
-        at_start = ops.take_along_axis(hidden, starts[:, :, None], axis=1)  # (B, K, H)
+        positions = ops.expand_dims(starts, 2)  # (B, K, 1)
+        at_start = ops.take_along_axis(hidden, positions, axis=1)  # (B, K, H)
         kernel = ops.cast(self.end_hidden_kernel, hidden.dtype)
         bias = ops.cast(self.end_hidden_bias, hidden.dtype)
-        of_end = ops.matmul(hidden, kernel[width:]) + bias  # (B, T, F)
-        of_start = ops.matmul(at_start, kernel[:width])  # (B, K, F)
-        both = gelu(of_end[:, None] + of_start[:, :, None], training)  # (B, K, T, F)
+        at_end = ops.matmul(hidden, kernel[width:]) + bias  # (B, T, F)
+        at_start = ops.matmul(at_start, kernel[:width])  # (B, K, F)
+        pairs = ops.expand_dims(at_end, 1) + ops.expand_dims(at_start, 2)
+        both = gelu(pairs, training)  # (B, K, T, F)
         return at_least_float32(self.end(both)[..., 0]) - excluded[:, None]
 
     def _unanswerable(

@@ -1,20 +1,28 @@
 """LVBertBackbone: the encoder of the paper as a KerasHub backbone."""
 
-from numbers import Integral
 from typing import Any
 
 import keras
 from keras_hub.models import Backbone
 
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
+from lvbert_tf.layers.arguments import (
+    check_flags,
+    check_known,
+    check_rates,
+    positive_integers,
+)
 from lvbert_tf.layers.embeddings import Embeddings
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.ids import check_ids_of
+from lvbert_tf.models.exporting import Exports
+from lvbert_tf.models.fresh_heads import check_is_no_supernet
+from lvbert_tf.models.preset_files import CONFIG_FILE, preset_json, preset_name
 from lvbert_tf.presets import model_size
 
 
 @keras.saving.register_keras_serializable(package="lvbert_tf")
-class LVBertBackbone(Backbone):
+class LVBertBackbone(Exports, Backbone):
     """A BERT-like encoder whose layers are given by an architecture string.
 
     Args:
@@ -33,6 +41,8 @@ class LVBertBackbone(Backbone):
         mask_convolution: whether dynamic convolution ignores the padding. The
             official implementation does not (`False`): there, outputs of real tokens
             depend on how much padding follows.
+        approximate_gelu: whether feed-forward layers approximate GELU by tanh, as
+            KerasHub's BERT does and the published code of LV-BERT does not.
         dtype: dtype or dtype policy of computations and weights.
         **kwargs: `name` and `trainable` of the model.
 
@@ -68,24 +78,35 @@ class LVBertBackbone(Backbone):
         max_sequence_length: int = 512,
         num_segments: int = 2,
         mask_convolution: bool = True,
+        approximate_gelu: bool = False,
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
+        check_known(self, kwargs)
         parsed = Architecture.parse(architecture)
-        for name, value in (
-            ("vocabulary_size", vocabulary_size),
-            ("embedding_dim", embedding_dim),
-            ("hidden_dim", hidden_dim),
-            ("intermediate_dim", intermediate_dim),
-            ("num_heads", num_heads),
-            ("kernel_size", kernel_size),
-            ("max_sequence_length", max_sequence_length),
-            ("num_segments", num_segments),
-        ):
-            if not _is_positive_integer(value):
-                raise ValueError(
-                    f"`{name}` must be a positive integer. Received: {name}={value!r}"
-                )
+        (
+            vocabulary_size,
+            embedding_dim,
+            hidden_dim,
+            intermediate_dim,
+            num_heads,
+            kernel_size,
+            max_sequence_length,
+            num_segments,
+        ) = positive_integers(
+            vocabulary_size=vocabulary_size,
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+            kernel_size=kernel_size,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+        )
+        check_rates(dropout=dropout, attention_dropout=attention_dropout)
+        check_flags(
+            mask_convolution=mask_convolution, approximate_gelu=approximate_gelu
+        )
         # === Layers ===
         self.embeddings = Embeddings(
             vocabulary_size,
@@ -105,6 +126,7 @@ class LVBertBackbone(Backbone):
             dropout=dropout,
             attention_dropout=attention_dropout,
             mask_convolution=mask_convolution,
+            approximate_gelu=approximate_gelu,
             dtype=dtype,
             name="encoder",
         )
@@ -130,6 +152,7 @@ class LVBertBackbone(Backbone):
         self.max_sequence_length = max_sequence_length
         self.num_segments = num_segments
         self.mask_convolution = mask_convolution
+        self.approximate_gelu = approximate_gelu
 
     @classmethod
     def from_size(
@@ -160,6 +183,35 @@ class LVBertBackbone(Backbone):
         }
         return cls(vocabulary_size, architecture, **arguments)
 
+    @classmethod
+    def from_preset(
+        cls, preset: Any, load_weights: bool = True, **kwargs: Any
+    ) -> "LVBertBackbone":
+        """Returns the backbone of a preset.
+
+        Args:
+            preset: the directory, or a handle such as "hf://user/model".
+            load_weights: whether to load weights or draw them anew.
+            **kwargs: constructor arguments, such as `dtype` and `dropout`.
+
+        Raises:
+            ValueError: if there is no such preset, or it is a supernet's; if trained
+                weights are asked to compute something else than they were trained for.
+        """
+        preset = preset_name(preset)
+        check_is_no_supernet(preset)
+        stored = (preset_json(preset, CONFIG_FILE) or {}).get("config", {})
+        for name in ("mask_convolution", "approximate_gelu"):
+            wanted = kwargs.get(name)
+            if load_weights and wanted not in (None, stored.get(name, wanted)):
+                raise ValueError(
+                    f"The weights of {preset} were trained with {name}={stored[name]}: "
+                    "with another value they would compute something else. Received: "
+                    f"{name}={wanted}"
+                )
+        backbone: LVBertBackbone = super().from_preset(preset, load_weights, **kwargs)
+        return backbone
+
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Encodes inputs, after refusing ids that are no integers."""
         check_ids_of(inputs)
@@ -181,10 +233,5 @@ class LVBertBackbone(Backbone):
             "max_sequence_length": self.max_sequence_length,
             "num_segments": self.num_segments,
             "mask_convolution": self.mask_convolution,
+            "approximate_gelu": self.approximate_gelu,
         }
-
-
-def _is_positive_integer(value: Any) -> bool:
-    return (
-        isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
-    )

@@ -11,32 +11,37 @@ def class_indices(y: Any, labels: Sequence[str] | None, num_classes: int) -> Any
     """Returns the class index of each row, int32 (B,).
 
     Args:
-        y: names or indices (B,) or (B, 1). Anything of more columns (one-hot rows for
-            a loss that takes them) is returned as it is.
+        y: names or indices (B,) or (B, 1).
         labels: names of the classes in order; None where there are none.
         num_classes: number of classes C.
 
     Raises:
-        ValueError: naming the first row that is no class, and what it holds.
+        ValueError: naming the first row that is no class, and what it holds; for
+            targets of more columns.
     """
     # As objects: numpy would write a NaN among names as the name "nan".
     array = np.asarray(y) if hasattr(y, "__array__") else np.asarray(list(y), object)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        return y
+        raise ValueError(
+            "`y` must hold one class a row, (B,) or (B, 1); rows of numbers for each "
+            "class need a loss that takes them, such as 'categorical_crossentropy'. "
+            f"Received: y of shape {array.shape}"
+        )
     if array.dtype.kind not in "OSUT":
         return _checked(array.tolist(), num_classes)
     places = {name: index for index, name in enumerate(labels or ())}
-    found: list[Any] = []
+    indices: list[Any] = []
     for row, value in enumerate(array.tolist()):
         name = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         if not isinstance(name, str):
-            found.append(name)
+            indices.append(name)
         elif labels is None:
             raise ValueError(
                 f"`y` holds names ({name!r:.60} in row {row}), and this classifier has "
-                "none: give it `labels=[...]`, or give class indices"
+                "none: give it `labels=[...]`, or give class indices. Received: "
+                "labels=None"
             )
         elif name not in places:
             raise ValueError(
@@ -44,8 +49,8 @@ def class_indices(y: Any, labels: Sequence[str] | None, num_classes: int) -> Any
                 f"row {row}"
             )
         else:
-            found.append(places[name])
-    return _checked(found, num_classes)
+            indices.append(places[name])
+    return _checked(indices, num_classes)
 
 
 def class_indices_in_graph(
@@ -61,7 +66,7 @@ def class_indices_in_graph(
         if labels is None:
             raise ValueError(
                 "`y` holds names, and this classifier has none: give it `labels=[...]`,"
-                " or give class indices"
+                " or give class indices. Received: labels=None"
             )
         hits = tf.equal(y[..., tf.newaxis], tf.constant(list(labels)))
         known = tf.reduce_any(hits, axis=-1)
@@ -93,6 +98,11 @@ def class_weights(
     Raises:
         ValueError: for a key that is no class.
     """
+    if not isinstance(weights, Mapping):
+        raise ValueError(
+            "`class_weight` must be a dict of class to weight. Received: "
+            f"class_weight={weights!r:.80}"
+        )
     places = {name: index for index, name in enumerate(labels or ())}
     full = dict.fromkeys(range(num_classes), 1.0)
     for key, weight in weights.items():

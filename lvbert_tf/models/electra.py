@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from lvbert_tf.distribution import num_replicas, replica_id, sum_over_replicas
+from lvbert_tf.layers.arguments import check_weights
 from lvbert_tf.layers.dropout import dropout_seed, salted_dropout
 from lvbert_tf.layers.encoder import Encoder
 from lvbert_tf.layers.heads import MaskedLMHead, ReplacedTokenHead
@@ -72,6 +73,8 @@ class LVBertElectra(PresetModel):
         ValueError: if `generator_fraction` is not in (0, 1].
     """
 
+    exported = "a task model around its `discriminator`"
+
     def __init__(
         self,
         discriminator: LVBertBackbone,
@@ -80,6 +83,11 @@ class LVBertElectra(PresetModel):
         discriminator_weight: float = 50.0,
         **kwargs: Any,
     ) -> None:
+        check_weights(
+            generator_fraction=generator_fraction,
+            generator_weight=generator_weight,
+            discriminator_weight=discriminator_weight,
+        )
         if not 0 < generator_fraction <= 1:
             raise ValueError(
                 "`generator_fraction` must be above 0 and at most 1. "
@@ -102,6 +110,7 @@ class LVBertElectra(PresetModel):
             dropout=discriminator.dropout,
             attention_dropout=discriminator.attention_dropout,
             mask_convolution=discriminator.mask_convolution,
+            approximate_gelu=discriminator.approximate_gelu,
             dtype=dtype,
             name="generator",
         )
@@ -302,6 +311,7 @@ class LVBertElectra(PresetModel):
             max_sequence_length=shared.max_sequence_length,
             num_segments=shared.num_segments,
             mask_convolution=options.mask_convolution,
+            approximate_gelu=options.approximate_gelu,
             dtype=shared.dtype_policy,
         )
         model = LVBertMaskedLM(backbone, preprocessor)

@@ -7,18 +7,20 @@ import numpy as np
 import tensorflow as tf
 
 from lvbert_tf.layers.ids import check_id_values, check_ids_of
-from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.compilation import SavesCompilation
+from lvbert_tf.models.exporting import Exports
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
     warn_of_fresh_weights,
 )
+from lvbert_tf.models.preset_files import preset_name
 from lvbert_tf.models.rows import (
     is_dataset,
     is_stream,
     number_of_rows,
     row_batches,
+    row_weights,
     split_rows,
     structure_rows,
     text_column,
@@ -28,7 +30,7 @@ from lvbert_tf.models.streams import preprocessed
 Parts = tuple[Any, Any, Any]
 
 
-class EncoderTask(SavesCompilation):
+class EncoderTask(Exports, SavesCompilation):
     """Mixin for tasks with a head of their own on an `LVBertBackbone`.
 
     KerasHub tells what a preset is for by the name of a task's first base. So a class
@@ -39,6 +41,9 @@ class EncoderTask(SavesCompilation):
     tasks shuffles them, as Keras does, and every array is checked before a graph is
     built, so that errors name the argument and the row.
     """
+
+    targets_from_texts = False
+    """Whether the preprocessor makes targets, so that none are given."""
 
     backbone: Any
     preprocessor: Any
@@ -83,14 +88,17 @@ class EncoderTask(SavesCompilation):
             class_weight = self._class_weights(class_weight)
         if validation_data is not None and not is_stream(validation_data):
             validation_data = self._batches(
-                self._parts(*keras.utils.unpack_x_y_sample_weight(validation_data)),
+                self._training_parts(
+                    *keras.utils.unpack_x_y_sample_weight(validation_data)
+                ),
                 batch_size,
             )
         if is_stream(x):
             if validation_split:
                 raise ValueError(
                     "`validation_split` is for arrays: a dataset has no last rows. "
-                    "Give `validation_data`."
+                    "Give `validation_data`. Received: validation_split="
+                    f"{validation_split}, x={type(x).__name__}"
                 )
             return self._fit_stream(
                 x,
@@ -101,7 +109,7 @@ class EncoderTask(SavesCompilation):
                 class_weight=class_weight,
                 **kwargs,
             )
-        parts = self._parts(x, y, sample_weight)
+        parts = self._training_parts(x, y, sample_weight)
         rows = number_of_rows(x=parts[0], y=parts[1], sample_weight=parts[2])
         if class_weight is not None:
             parts = _weighted(parts, class_weight)
@@ -128,7 +136,8 @@ class EncoderTask(SavesCompilation):
             if is_dataset(x):
                 return super().evaluate(x, **kwargs)  # type: ignore[misc]
             return keras.Model.evaluate(self, self._ready(x), **kwargs)
-        batches = self._batches(self._parts(x, y, sample_weight), batch_size)
+        parts = self._training_parts(x, y, sample_weight)
+        batches = self._batches(parts, batch_size)
         return super().evaluate(batches, **kwargs)  # type: ignore[misc]
 
     def predict(
@@ -157,7 +166,7 @@ class EncoderTask(SavesCompilation):
     ) -> Any:
         """Trains on one batch of rows; see `fit`."""
         class_weight = kwargs.pop("class_weight", None)
-        parts = self._parts(x, y, sample_weight)
+        parts = self._training_parts(x, y, sample_weight)
         if class_weight is not None:
             parts = _weighted(parts, self._class_weights(class_weight))
         return keras.Model.train_on_batch(self, *self._preprocessed(parts), **kwargs)
@@ -166,7 +175,7 @@ class EncoderTask(SavesCompilation):
         self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
     ) -> Any:
         """Returns loss and metrics of one batch of rows; see `fit`."""
-        parts = self._parts(x, y, sample_weight)
+        parts = self._training_parts(x, y, sample_weight)
         return keras.Model.test_on_batch(self, *self._preprocessed(parts), **kwargs)
 
     def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
@@ -190,7 +199,7 @@ class EncoderTask(SavesCompilation):
         """Returns the task of a preset, or a new head on its backbone.
 
         Args:
-            preset: the directory.
+            preset: the directory, or a handle such as "hf://user/model".
             load_weights: whether to load weights or draw them anew.
             **kwargs: constructor arguments.
 
@@ -200,6 +209,7 @@ class EncoderTask(SavesCompilation):
         Raises:
             ValueError: if the preset is a supernet.
         """
+        preset = preset_name(preset)
         check_is_no_supernet(preset)
         task = super().from_preset(  # type: ignore[misc]
             preset, load_weights=load_weights, **kwargs
@@ -211,6 +221,11 @@ class EncoderTask(SavesCompilation):
     def _texts(self, x: Any) -> Any:
         """Returns what the preprocessor takes, as string tensors (B,)."""
         if isinstance(x, tuple):
+            if len(x) not in (1, 2):
+                raise ValueError(
+                    "`x` must be strings, or a tuple of two batches for pairs. "
+                    f"Received: a tuple of {len(x)}"
+                )
             return tuple(text_column(segment, "x") for segment in x)
         if isinstance(x, dict):
             raise ValueError(
@@ -226,8 +241,22 @@ class EncoderTask(SavesCompilation):
     def _class_weights(self, class_weight: Any) -> Any:
         raise ValueError(
             f"`class_weight` is for classes, and a {type(self).__name__} predicts "
-            "none. Give `sample_weight`."
+            f"none. Give `sample_weight`. Received: class_weight={class_weight!r:.60}"
         )
+
+    def _training_parts(self, x: Any, y: Any, sample_weight: Any) -> Parts:
+        """Returns rows to train on or to measure with, which need targets."""
+        name = type(self).__name__
+        if self.preprocessor is not None and self.targets_from_texts:
+            if y is not None or sample_weight is not None:
+                raise ValueError(
+                    f"The preprocessor of a {name} makes targets and weights of the "
+                    "texts. Give `x` only. Received: "
+                    f"{'y' if y is not None else 'sample_weight'}"
+                )
+        elif y is None:
+            raise ValueError(f"`y` must be given to a {name}. Received: y=None")
+        return self._parts(x, y, sample_weight)
 
     def _parts(self, x: Any, y: Any, sample_weight: Any) -> Parts:
         if x is None:
@@ -235,11 +264,11 @@ class EncoderTask(SavesCompilation):
         if self.preprocessor is None:
             x = structure_rows(x)
             check_ids_of(x)
-            check_id_values(x, self.backbone.vocabulary_size)
+            check_id_values(x, self.backbone)
         else:
             x = self._texts(x)
         y = None if y is None else self._targets(x, y)
-        parts = x, y, structure_rows(sample_weight)
+        parts = x, y, row_weights(sample_weight)
         number_of_rows(x=parts[0], y=parts[1], sample_weight=parts[2])
         return parts
 
@@ -287,34 +316,13 @@ def _weighted(parts: Parts, class_weight: dict[int, float]) -> Parts:
     x, y, sample_weight = parts
     if sample_weight is not None:
         raise ValueError(
-            "Give `class_weight` or `sample_weight`, not both: multiply them yourself."
+            "Give `class_weight` or `sample_weight`, not both: multiply them yourself. "
+            f"Received: class_weight={class_weight}, and a sample_weight"
         )
     if y is None or len(y.shape) != 1:
-        raise ValueError("`class_weight` needs targets `y` of one class a row")
-    return x, y, np.array([class_weight[int(c)] for c in np.asarray(y)], "float32")
-
-
-def check_preprocessor(backbone: LVBertBackbone, preprocessor: Any) -> None:
-    """Refuses a preprocessor whose inputs the backbone's tables would not hold.
-
-    Raises:
-        ValueError: if the tokenizer's vocabulary is of another size, or the inputs are
-            longer than the position table.
-    """
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    # A tokenizer that is being restored gets its vocabulary after this.
-    if tokenizer is not None and tokenizer.vocabulary is not None:
-        size = tokenizer.vocabulary_size()
-        if size != backbone.vocabulary_size:
-            raise ValueError(
-                "The preprocessor's tokenizer and the backbone must have the same "
-                f"vocabulary. Received: {size} tokens and vocabulary_size="
-                f"{backbone.vocabulary_size}"
-            )
-    length = getattr(preprocessor, "sequence_length", None)
-    if length is not None and length > backbone.max_sequence_length:
+        shape = None if y is None else tuple(y.shape)
         raise ValueError(
-            "The preprocessor makes longer inputs than the backbone has positions for. "
-            f"Received: sequence_length={length}, "
-            f"max_sequence_length={backbone.max_sequence_length}"
+            "`class_weight` needs targets `y` of one class a row, (B,). Received: y "
+            f"of shape {shape}"
         )
+    return x, y, np.array([class_weight[int(c)] for c in np.asarray(y)], "float32")

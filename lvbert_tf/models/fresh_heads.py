@@ -6,38 +6,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lvbert_tf.models.preset_files import (
+    CONFIG_FILE,
+    check_is_preset,
+    preset_file,
+    preset_json,
+    registered_name,
+)
+
 TASK_FILE = "task.json"
 TASK_WEIGHTS_FILE = "task.weights.h5"
-CONFIG_FILE = "config.json"
 STORED_HEAD = "stored_head"
 
 
 def check_is_no_supernet(preset: Any) -> None:
-    """Refuses the directory of a supernet, which is no backbone.
+    """Refuses what is no preset, or that of a supernet, which is no backbone.
 
     Raises:
         ValueError: saying how a path of it becomes a model.
     """
-    name = _registered_name(Path(preset) / CONFIG_FILE)
+    check_is_preset(preset)
+    name = registered_name(preset, CONFIG_FILE)
     if name == "LVBertSupernet":
         raise ValueError(
             f"{preset} holds a supernet, of which only a path is a model. Take one "
             "out first: python -m training extract --supernet RUN_DIR --architecture "
-            "SPEC --output DIR"
+            f"SPEC --output DIR. Received: preset={str(preset)!r}"
         )
     if name == "LVBertElectra":
         raise ValueError(
             f"{preset} holds a pair of networks, not one. Load it with "
-            "`LVBertElectra.from_preset`; its `discriminator` is a backbone"
+            "`LVBertElectra.from_preset`; its `discriminator` is a backbone. "
+            f"Received: preset={str(preset)!r}"
         )
 
 
 def holds_head_of(preset: Any, task_class: type) -> bool:
-    """Whether a preset directory holds a trained head for this class of tasks."""
-    folder = Path(preset)
+    """Whether a preset holds a trained head for this class of tasks."""
     return (
-        _registered_name(folder / TASK_FILE) == task_class.__name__
-        and (folder / TASK_WEIGHTS_FILE).is_file()
+        registered_name(preset, TASK_FILE) == task_class.__name__
+        and preset_file(preset, TASK_WEIGHTS_FILE) is not None
     )
 
 
@@ -86,8 +94,8 @@ def stored_head(
 
 def holds_stored_head(preset: Any) -> bool:
     """Whether `store_head` was there."""
-    content = json.loads((Path(preset) / TASK_FILE).read_text(encoding="utf-8"))
-    return STORED_HEAD in content["config"]
+    content = preset_json(preset, TASK_FILE)
+    return content is not None and STORED_HEAD in content["config"]
 
 
 def length_that_fits(loader: Any, kwargs: dict[str, Any], default: int) -> None:
@@ -100,11 +108,3 @@ def length_that_fits(loader: Any, kwargs: dict[str, Any], default: int) -> None:
     """
     longest = loader.config.get("config", {}).get("max_sequence_length", default)
     kwargs.setdefault("sequence_length", min(default, longest))
-
-
-def _registered_name(path: Path) -> str | None:
-    """Returns the class name in a preset's file, None where there is no such file."""
-    if not path.is_file():
-        return None
-    name: str = json.loads(path.read_text(encoding="utf-8")).get("registered_name", "")
-    return name.rpartition(">")[2]

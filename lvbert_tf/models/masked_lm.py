@@ -7,12 +7,14 @@ import keras
 import keras_hub
 import tensorflow as tf
 
+from lvbert_tf.layers.arguments import check_known, positive_integers
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.heads import MaskedLMHead
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
+from lvbert_tf.models.encoder_task import EncoderTask
 from lvbert_tf.models.masked_lm_preprocessor import LVBertMaskedLMPreprocessor
 from lvbert_tf.models.objectives import MaskedLMSums, masked_lm_sums
+from lvbert_tf.models.parts import check_parts
 from lvbert_tf.models.pretraining import (
     Batch,
     apply_gradients,
@@ -54,11 +56,13 @@ class LVBertMaskedLM(MaskedLM):
 
     backbone_cls = LVBertBackbone
     preprocessor_cls = LVBertMaskedLMPreprocessor
+    targets_from_texts = True
 
     def __init__(
         self, backbone: LVBertBackbone, preprocessor: Any = None, **kwargs: Any
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
+        check_known(self, kwargs)
+        check_parts(backbone, preprocessor, LVBertMaskedLMPreprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -133,17 +137,20 @@ class LVBertMaskedLM(MaskedLM):
                 if `top_k` is not between 1 and the vocabulary's size.
         """
         if self.preprocessor is None:
-            raise ValueError("`fill` needs a model with a preprocessor.")
+            raise ValueError(
+                "`fill` needs a model with a preprocessor. Received: preprocessor=None"
+            )
         vocabulary = self.preprocessor.tokenizer.get_vocabulary()
-        if not 1 <= top_k <= len(vocabulary):
+        (top_k,) = positive_integers(top_k=top_k)
+        if top_k > len(vocabulary):
             raise ValueError(
                 f"`top_k` must be between 1 and {len(vocabulary)}. "
                 f"Received: top_k={top_k}"
             )
-        if not len(texts):
-            return []
         inputs = self.preprocessor.blanks(texts)
         weights = inputs.pop("mask_weights")
+        if not len(weights):
+            return []
         logits = tf.cast(self(inputs, training=False), tf.float32)
         probabilities, tokens = tf.math.top_k(tf.nn.softmax(logits), top_k)
         return [

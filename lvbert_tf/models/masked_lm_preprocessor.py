@@ -9,9 +9,11 @@ import tensorflow as tf
 from keras_hub.models import MaskedLMPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import check_weights, positive_integers
 from lvbert_tf.masking import default_max_predictions, mask_tokens
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
+from lvbert_tf.models.rows import text_list
 from lvbert_tf.models.text_classifier_preprocessor import tokenize_and_pack
 from lvbert_tf.models.tokenizer import LVBertTokenizer
 from lvbert_tf.vocabulary import MASK_TOKEN
@@ -47,6 +49,13 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         mask_selection_rate: float = 0.15,
         **kwargs: Any,
     ) -> None:
+        (sequence_length,) = positive_integers(sequence_length=sequence_length)
+        check_weights(mask_selection_rate=mask_selection_rate)
+        if not 0 < mask_selection_rate < 1:
+            raise ValueError(
+                "`mask_selection_rate` must be above 0 and below 1. Received: "
+                f"mask_selection_rate={mask_selection_rate}"
+            )
         super().__init__(
             tokenizer,
             sequence_length=sequence_length,
@@ -61,7 +70,7 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Nothing to create; the base class would create packer and masker."""
+        """Creates nothing; the base class would create packer and masker."""
         self.built = True
 
     @preprocessing_function
@@ -101,11 +110,7 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         Raises:
             ValueError: if a text has no mask, or is so long that one would be cut off.
         """
-        if isinstance(texts, (str, bytes)):
-            raise ValueError(
-                f"`texts` must be a list of strings. Received: the string {texts!r}. "
-                "Wrap it in a list."
-            )
+        texts = text_list(texts, "texts")
         special = self.tokenizer.special
         rows = []
         for i, text in enumerate(texts):
@@ -114,7 +119,8 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             ).to_list()
             if len(parts) < 2:
                 raise ValueError(
-                    f"Expected {MASK_TOKEN} in every text. Text {i} has none: {text!r}"
+                    f"`texts` must each hold {MASK_TOKEN}. Received: {text!r:.80} as "
+                    f"text {i}"
                 )
             body = [*parts[0]]
             for part in parts[1:]:
@@ -122,8 +128,9 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
             limit = self.sequence_length - 2
             if special.mask in body[limit:]:
                 raise ValueError(
-                    f"Text {i} has {len(body)} tokens, and a {MASK_TOKEN} behind the "
-                    f"{limit} that `sequence_length={self.sequence_length}` holds"
+                    f"`texts` must have every {MASK_TOKEN} among the first {limit} "
+                    f"tokens, which `sequence_length={self.sequence_length}` holds. "
+                    f"Received: {len(body)} tokens in text {i}"
                 )
             rows.append([special.cls, *body[:limit], special.sep])
         width = max(map(len, rows), default=0)
@@ -133,8 +140,8 @@ class LVBertMaskedLMPreprocessor(MaskedLMPreprocessor):
         places = [np.flatnonzero(row == special.mask) for row in ids]
         most = max(map(len, places), default=0)
         positions = np.zeros((len(rows), most), "int32")
-        for row, found in zip(positions, places, strict=True):
-            row[: len(found)] = found
+        for row, masks in zip(positions, places, strict=True):
+            row[: len(masks)] = masks
         lengths = np.array([[len(tokens)] for tokens in rows]).reshape(-1, 1)
         return {
             "token_ids": ids,

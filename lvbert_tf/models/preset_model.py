@@ -17,7 +17,12 @@ class PresetModel(keras.Model):
 
     KerasHub saves backbones and tasks, which must be functional models; a supernet
     and an ELECTRA pair are not.
+
+    Attributes:
+        exported: what a user exports of such a model, for the message of `export`.
     """
+
+    exported = "a part of it"
 
     def save_to_preset(self, preset_dir: str | Path) -> None:
         """Writes configuration and weights into a folder, made if it is not there.
@@ -32,6 +37,17 @@ class PresetModel(keras.Model):
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=1) + "\n")
         with without_optimizer(self):
             self.save_weights(folder / WEIGHTS_FILE)
+
+    def export(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses: what is exported is a network that answers, not one that trains.
+
+        Raises:
+            ValueError: saying what of this model is exported, and how.
+        """
+        raise ValueError(
+            f"A {type(self).__name__} is not exported: it is there for pretraining. "
+            f"Export {self.exported}. Received: {type(self).__name__}.export"
+        )
 
     @classmethod
     def from_preset(cls, preset: str | Path, load_weights: bool = True) -> Self:
@@ -48,12 +64,14 @@ class PresetModel(keras.Model):
         path = folder / CONFIG_FILE
         if not path.is_file():
             raise ValueError(
-                f"Not a model directory, {CONFIG_FILE} is missing: {folder}"
+                f"`preset` must be a model directory, with a {CONFIG_FILE}. Received: "
+                f"preset={str(preset)!r}"
             )
         model: Any = keras.saving.deserialize_keras_object(json.loads(path.read_text()))
         if not isinstance(model, cls):
             raise ValueError(
-                f"{path} describes a {type(model).__name__}. Expected: {cls.__name__}"
+                f"{path} must describe a {cls.__name__}. Received: a "
+                f"{type(model).__name__}"
             )
         if load_weights:
             model.load_weights(folder / WEIGHTS_FILE)

@@ -55,16 +55,16 @@ def masked_lm_means(sums: MaskedLMSums) -> dict[str, Any]:
         `loss_all`, which training lowers, `accuracy_all` and `predicted_tokens` of all
         predicted ones.
     """
-    found = MaskedLMSums(*sum_over_replicas(list(sums)))
-    masked = found.weight + DENOMINATOR_EPSILON
-    predicted = found.weight_all + DENOMINATOR_EPSILON
+    total = MaskedLMSums(*sum_over_replicas(list(sums)))
+    masked = total.weight + DENOMINATOR_EPSILON
+    predicted = total.weight_all + DENOMINATOR_EPSILON
     return {
-        "loss": found.loss / masked,
-        "accuracy": found.correct / masked,
-        "masked_tokens": found.weight,
-        "loss_all": found.loss_all / predicted,
-        "accuracy_all": found.correct_all / predicted,
-        "predicted_tokens": found.weight_all,
+        "loss": total.loss / masked,
+        "accuracy": total.correct / masked,
+        "masked_tokens": total.weight,
+        "loss_all": total.loss_all / predicted,
+        "accuracy_all": total.correct_all / predicted,
+        "predicted_tokens": total.weight_all,
     }
 
 
@@ -105,16 +105,6 @@ def pretraining_optimizer(model: Any) -> AdamW:
     return optimizer
 
 
-def rate_after(norm: Any, optimizer: AdamW) -> Any:
-    """Returns the learning rate, which is not had before the gradients are.
-
-    Weight decay takes nothing but the rate: a step that fails on its way to the
-    gradients must not have decayed anything.
-    """
-    with tf.control_dependencies([norm]):
-        return tf.identity(optimizer.current_learning_rate())
-
-
 def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, Any]:
     """Updates every trainable variable of `model` that `loss` depends on.
 
@@ -131,9 +121,5 @@ def apply_gradients(model: Any, tape: tf.GradientTape, loss: Any) -> dict[str, A
     optimizer.build(variables)
     gradients = tape.gradient(loss, [v.value for v in variables])
     pairs = [(v, g) for v, g in zip(variables, gradients, strict=True) if g is not None]
-    summed, scale, norm = optimizer.sum_and_clip([g for _, g in pairs])
-    rate = rate_after(norm, optimizer)
-    optimizer.update([v for v, _ in pairs], summed, scale, rate)
-    with tf.control_dependencies([norm]):
-        optimizer.finish_step()
+    norm, rate = optimizer.take_step([v for v, _ in pairs], [g for _, g in pairs])
     return {"gradient_norm": norm, "learning_rate": rate}

@@ -2,13 +2,14 @@
 
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.models.text_batches import text_rows
 
 BATCH_SIZE = 32
@@ -62,6 +63,16 @@ def text_column(values: Any, name: str) -> tf.Tensor:
     return column
 
 
+def text_list(values: Any, name: str) -> list[str]:
+    """Returns strings as Python's, from whatever `text_column` takes.
+
+    Raises:
+        ValueError: for another rank, or naming the first row that is no string.
+    """
+    column = text_column(values, name).numpy()
+    return [value.decode("utf-8", "ignore") for value in column.tolist()]
+
+
 def structure_rows(values: Any) -> Any:
     """Returns every leaf of tuples and dicts as an array; None stays.
 
@@ -77,26 +88,57 @@ def structure_rows(values: Any) -> Any:
     return _array(values, "the data")
 
 
+def row_weights(values: Any) -> Any:
+    """Returns the weights of rows as numbers, float32 (B,) or as they are given.
+
+    Args:
+        values: numbers (B,) or (B, 1); a structure of such for several outputs; None.
+
+    Raises:
+        ValueError: naming the first row that is no finite number.
+    """
+    weights = structure_rows(values)
+    if weights is None or isinstance(weights, (dict, tuple)) or tf.is_tensor(weights):
+        return weights
+    if weights.ndim == 2 and weights.shape[1] == 1:
+        weights = weights[:, 0]
+    numbers = weights if weights.dtype.kind in "fiub" else None
+    if numbers is None or not np.isfinite(numbers).all():
+        wrong = [
+            i
+            for i, value in enumerate(weights.ravel().tolist())
+            if not isinstance(value, (int, float)) or not np.isfinite(value)
+        ]
+        row = wrong[0] if wrong else 0
+        raise ValueError(
+            "`sample_weight` must hold finite numbers. Received: "
+            f"{weights.ravel().tolist()[row]!r:.60} in row {row}"
+        )
+    return weights.astype("float32")
+
+
 def number_of_rows(**parts: Any) -> int:
     """Returns the one number of rows that all parts have.
 
     Raises:
         ValueError: if they differ, or a part has no rows to count.
     """
-    counts: dict[str, int] = {}
+    counts: dict[str, list[int]] = {}
     for part, values in parts.items():
         for leaf in tf.nest.flatten(values):
             if leaf is None:
                 continue
             if len(leaf.shape) == 0:
                 raise ValueError(f"`{part}` must have rows. Received: a single value")
-            counts[part] = int(leaf.shape[0])
-            if len(set(counts.values())) > 1:
-                raise ValueError(
-                    "`x`, `y` and `sample_weight` must have the same number of rows. "
-                    f"Received: {counts}"
-                )
-    return next(iter(counts.values()), 0)
+            counts.setdefault(part, []).append(int(leaf.shape[0]))
+    different = {count for leaves in counts.values() for count in leaves}
+    if len(different) > 1:
+        shown = {name: c[0] if len(c) == 1 else c for name, c in counts.items()}
+        raise ValueError(
+            "`x`, `y` and `sample_weight`, and all parts of each, must have the same "
+            f"number of rows. Received: {shown}"
+        )
+    return different.pop() if different else 0
 
 
 def row_batches(
@@ -115,9 +157,9 @@ def row_batches(
     Raises:
         ValueError: for another `shuffle`, or a batch size below 1.
     """
-    size = BATCH_SIZE if batch_size is None else batch_size
-    if size < 1:
-        raise ValueError(f"`batch_size` must be positive. Received: {batch_size}")
+    size = BATCH_SIZE
+    if batch_size is not None:
+        (size,) = positive_integers(batch_size=batch_size)
     if shuffle not in (True, False, "batch"):
         raise ValueError(
             f"`shuffle` must be True, False or 'batch'. Received: shuffle={shuffle!r}"
@@ -146,11 +188,12 @@ def split_rows(parts: Any, rows: int, fraction: float) -> tuple[Any, int, Any]:
     Raises:
         ValueError: if one of the two would be empty.
     """
-    at = int(rows * (1.0 - fraction))
+    is_number = isinstance(fraction, (int, float, np.floating))
+    at = int(rows * (1.0 - fraction)) if is_number else 0
     if not 0 < at < rows:
         raise ValueError(
             "`validation_split` must leave rows to train on and to validate with. "
-            f"Received: validation_split={fraction} of {rows} rows"
+            f"Received: validation_split={fraction!r} of {rows} rows"
         )
 
     def take(part: slice) -> Any:
@@ -163,6 +206,11 @@ def split_rows(parts: Any, rows: int, fraction: float) -> tuple[Any, int, Any]:
 
 def _array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     if not hasattr(values, "__array__"):
+        if isinstance(values, (set, frozenset)) or not isinstance(values, Iterable):
+            raise ValueError(
+                f"`{name}` must be rows in an order, such as a list or an array. "
+                f"Received: {values!r:.80} ({type(values).__name__})"
+            )
         values = list(values)
     try:
         array = np.asarray(values, dtype)

@@ -9,10 +9,12 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from lvbert_tf.layers.arguments import check_known, check_weights, positive_integers
 from lvbert_tf.layers.span_head import SpanHead
 from lvbert_tf.models.backbone import LVBertBackbone
-from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
-from lvbert_tf.models.rows import text_column
+from lvbert_tf.models.encoder_task import EncoderTask
+from lvbert_tf.models.parts import check_parts
+from lvbert_tf.models.rows import text_column, text_list
 from lvbert_tf.models.span_decoding import Answer, best_answers, unanswerable_scores
 from lvbert_tf.models.span_predictor_preprocessor import LVBertSpanPredictorPreprocessor
 from lvbert_tf.models.span_targets import answer_targets
@@ -66,7 +68,12 @@ class LVBertSpanPredictor(SpanPredictor):
         unanswerable_weight: float = 0.5,
         **kwargs: Any,
     ) -> None:
-        check_preprocessor(backbone, preprocessor)
+        check_known(self, kwargs)
+        check_parts(backbone, preprocessor, LVBertSpanPredictorPreprocessor)
+        beam_size, intermediate_dim = positive_integers(
+            beam_size=beam_size, intermediate_dim=intermediate_dim
+        )
+        check_weights(unanswerable_weight=unanswerable_weight)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -127,7 +134,7 @@ class LVBertSpanPredictor(SpanPredictor):
 
     @property
     def metrics(self) -> list[Any]:
-        """The metrics that `fit` and `evaluate` report."""
+        """Returns the metrics that `fit` and `evaluate` report."""
         return [*super().metrics, *getattr(self, "accuracies", {}).values()]
 
     def compute_loss(
@@ -156,7 +163,8 @@ class LVBertSpanPredictor(SpanPredictor):
             raise ValueError(
                 "LVBertSpanPredictor trains on raw questions and contexts through its "
                 "preprocessor, or on inputs with `start_positions` and targets "
-                f"{', '.join(_TARGETS)}. Missing: {missing or ['start_positions']}"
+                f"{', '.join(_TARGETS)}. Received: none of "
+                f"{missing or ['start_positions']}"
             )
         losses = self.losses_by_window(y, y_pred)
         if sample_weight is None:
@@ -191,10 +199,10 @@ class LVBertSpanPredictor(SpanPredictor):
 
     def _texts(self, x: Any) -> Any:
         if not isinstance(x, Mapping) or not {"question", "context"} <= set(x):
-            received = sorted(x) if isinstance(x, Mapping) else type(x).__name__
+            given = sorted(x) if isinstance(x, Mapping) else type(x).__name__
             raise ValueError(
                 "`x` must be a dict with `question` and `context`, each strings (B,). "
-                f"Received: {received}"
+                f"Received: x={given}"
             )
         return {name: text_column(x[name], name) for name in ("question", "context")}
 
@@ -234,12 +242,15 @@ class LVBertSpanPredictor(SpanPredictor):
             ValueError: without a preprocessor, or if the lists differ in length.
         """
         if self.preprocessor is None:
-            raise ValueError("`answer` needs a model with a preprocessor.")
-        if isinstance(questions, (str, bytes)) or isinstance(contexts, (str, bytes)):
             raise ValueError(
-                "`questions` and `contexts` must be lists of strings. Received: a "
-                "single string. Wrap it in a list."
+                "`answer` needs a model with a preprocessor. Received: "
+                "preprocessor=None"
             )
+        batch_size, max_answer_length, n_best = positive_integers(
+            batch_size=batch_size, max_answer_length=max_answer_length, n_best=n_best
+        )
+        questions = text_list(questions, "questions")
+        contexts = text_list(contexts, "contexts")
         if len(questions) != len(contexts):
             raise ValueError(
                 "Expected as many contexts as questions. Received: "
@@ -252,14 +263,14 @@ class LVBertSpanPredictor(SpanPredictor):
                 f"the preprocessor's `max_question_length`: {cut} tokens are lost",
                 stacklevel=2,
             )
-        answered = self._answers(
+        scored = self._answers(
             questions, contexts, batch_size, max_answer_length, n_best
         )
         return [
             []
             if no_answer_threshold is not None and score > no_answer_threshold
             else answers
-            for answers, score in answered
+            for answers, score in scored
         ]
 
     def answers_and_scores(

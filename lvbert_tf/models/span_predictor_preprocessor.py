@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_hub.models import Preprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
@@ -95,8 +96,13 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         max_question_length: int = 64,
         **kwargs: Any,
     ) -> None:
+        sequence_length, stride, max_question_length = positive_integers(
+            sequence_length=sequence_length,
+            stride=stride,
+            max_question_length=max_question_length,
+        )
         room = sequence_length - max_question_length - 3
-        if room < 1 or max_question_length < 1:
+        if room < 1:
             raise ValueError(
                 "`sequence_length` must hold `max_question_length` tokens, 3 special "
                 "ones, and at least one of the context. Received: "
@@ -118,10 +124,15 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
     def _add_missing_kwargs(cls, loader: Any, kwargs: dict[str, Any]) -> Any:
         # KerasHub's hook for a preset that was saved without this preprocessor.
         length_that_fits(loader, kwargs, default=512)
+        # Short windows: half of them for the question, at most the default.
+        half = max(1, (kwargs["sequence_length"] - 3) // 2)
+        kwargs.setdefault("max_question_length", min(64, half))
+        room = kwargs["sequence_length"] - kwargs["max_question_length"] - 3
+        kwargs.setdefault("stride", min(128, max(1, room // 2)))
         return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Nothing to create."""
+        """Creates nothing."""
         self.built = True
 
     @preprocessing_function
@@ -274,13 +285,13 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
         length = tf.strings.length(text, unit="UTF8_CHAR")
         # `substr` refuses places beyond the text: those are wrong like any other.
         beyond = first >= tf.strings.length(context, unit="UTF8_CHAR")
-        substring = tf.strings.substr(
+        text_there = tf.strings.substr(
             context,
             tf.where(beyond | unanswerable, 0, first),
             length,
             unit="UTF8_CHAR",
         )
-        right = (substring == text) & ~beyond & (length > 0)
+        right = (text_there == text) & ~beyond & (length > 0)
         wrong = ~tf.where(unanswerable, length == 0, right)
         check = tf.debugging.Assert(
             ~tf.reduce_any(wrong),
@@ -296,7 +307,7 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
                 tf.where(
                     tf.boolean_mask(beyond, wrong),
                     "(the context ends before)",
-                    tf.boolean_mask(substring, wrong),
+                    tf.boolean_mask(text_there, wrong),
                 ),
             ],
             summarize=10,
@@ -333,10 +344,10 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
 
 def _strings(x: Any) -> tuple[tf.Tensor, tf.Tensor]:
     if not isinstance(x, dict) or not {"question", "context"} <= set(x):
-        received = sorted(x) if isinstance(x, dict) else type(x).__name__
+        given = sorted(x) if isinstance(x, dict) else type(x).__name__
         raise ValueError(
             "Expected a dict with `question` and `context`, each strings (B,). "
-            f"Received: {received}"
+            f"Received: {given}"
         )
     question, context = (text_rows(x[name], name) for name in ("question", "context"))
     equal_rows(question, context, names="`question` and `context`")

@@ -25,10 +25,9 @@ def answer_targets(context: tf.Tensor, y: Any) -> dict[str, Any]:
     """
     names = {"answer_start", "answer_text"}
     if not isinstance(y, Mapping) or not names <= set(y):
-        received = sorted(y) if isinstance(y, Mapping) else type(y).__name__
+        given = sorted(y) if isinstance(y, Mapping) else type(y).__name__
         raise ValueError(
-            f"`y` must be a dict with {' and '.join(sorted(names))}. "
-            f"Received: {received}"
+            f"`y` must be a dict with {' and '.join(sorted(names))}. Received: {given}"
         )
     starts = np.asarray(y["answer_start"])
     if starts.dtype.kind not in "iu" or starts.ndim != 1:

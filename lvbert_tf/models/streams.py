@@ -20,7 +20,7 @@ class _Preprocessed(keras.utils.PyDataset):
 
     @property
     def num_batches(self) -> int | None:
-        """The source's number of batches."""
+        """Returns the source's number of batches."""
         count: int | None = self._source.num_batches
         return count
 
@@ -28,11 +28,11 @@ class _Preprocessed(keras.utils.PyDataset):
         return self._prepare(self._source[index])
 
     def on_epoch_begin(self) -> None:
-        """Tells the source."""
+        """Tells the source that an epoch begins or ends."""
         self._source.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """Tells the source."""
+        """Tells the source that an epoch begins or ends."""
         self._source.on_epoch_end()
 
 

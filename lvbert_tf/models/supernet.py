@@ -6,6 +6,11 @@ import keras
 import tensorflow as tf
 
 from lvbert_tf.architecture import Architecture, ArchitectureSpec
+from lvbert_tf.layers.arguments import (
+    check_flags,
+    check_rates,
+    positive_integers,
+)
 from lvbert_tf.layers.dropout import dropout_seed
 from lvbert_tf.layers.embeddings import Embeddings
 from lvbert_tf.layers.heads import MaskedLMHead
@@ -21,7 +26,6 @@ from lvbert_tf.models.pretraining import (
     masked_lm_means,
     masked_lm_totals,
     pretraining_optimizer,
-    rate_after,
     refuse_float16,
 )
 from lvbert_tf.models.retracing import guard_traces, retraces, unchanged
@@ -66,6 +70,8 @@ class LVBertSupernet(PresetModel):
         ValueError: if a letter is unknown or named twice.
     """
 
+    exported = "a path that `python -m training extract` takes out of it"
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -89,10 +95,29 @@ class LVBertSupernet(PresetModel):
             raise ValueError(
                 f"`letters` must differ from each other. Received: letters={letters!r}"
             )
-        if num_layers < 1:
-            raise ValueError(
-                f"`num_layers` must be at least 1. Received: num_layers={num_layers}"
-            )
+        (
+            vocabulary_size,
+            num_layers,
+            embedding_dim,
+            hidden_dim,
+            intermediate_dim,
+            num_heads,
+            kernel_size,
+            max_sequence_length,
+            num_segments,
+        ) = positive_integers(
+            vocabulary_size=vocabulary_size,
+            num_layers=num_layers,
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+            kernel_size=kernel_size,
+            max_sequence_length=max_sequence_length,
+            num_segments=num_segments,
+        )
+        check_rates(dropout=dropout, attention_dropout=attention_dropout)
+        check_flags(mask_convolution=mask_convolution)
         policy = keras.dtype_policies.get(dtype)
         # A batch and the variables stay what they are, whatever the precision: each
         # layer casts for itself, and weights and sums are float32.
@@ -226,7 +251,7 @@ class LVBertSupernet(PresetModel):
         )
         flat = [*grad_shared, *tf.nest.flatten(grad_slots)]
         summed, scale, norm = optimizer.sum_and_clip(flat)
-        rate = rate_after(norm, optimizer)
+        rate = optimizer.learning_rate_after(norm)
         optimizer.update(shared, summed[: len(shared)], scale, rate)
         positions = tf.nest.pack_sequence_as(slots, summed[len(shared) :])
         self.encoder.update(optimizer, route, positions, scale, rate)

@@ -1,6 +1,6 @@
 """LVBertTextClassifier: classification and regression of raw texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -9,6 +9,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from lvbert_tf.layers.arguments import (
+    check_flags,
+    check_known,
+    check_rates,
+    positive_integers,
+)
 from lvbert_tf.layers.dropout import Dropout
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.class_targets import (
@@ -17,7 +23,7 @@ from lvbert_tf.models.class_targets import (
     class_weights,
     numbers,
 )
-from lvbert_tf.models.encoder_task import EncoderTask, check_preprocessor
+from lvbert_tf.models.encoder_task import EncoderTask
 from lvbert_tf.models.fresh_heads import (
     check_is_no_supernet,
     holds_head_of,
@@ -26,6 +32,7 @@ from lvbert_tf.models.fresh_heads import (
     stored_head,
     warn_of_fresh_weights,
 )
+from lvbert_tf.models.parts import check_parts
 from lvbert_tf.models.rows import structure_rows
 from lvbert_tf.models.text_classifier_preprocessor import (
     LVBertTextClassifierPreprocessor,
@@ -83,16 +90,17 @@ class LVBertTextClassifier(TextClassifier):
         labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        if num_classes < 1 or (num_classes == 1 and not regression):
+        (num_classes,) = positive_integers(num_classes=num_classes)
+        check_known(self, kwargs)
+        check_flags(regression=regression)
+        check_rates(dropout=dropout)
+        if num_classes == 1 and not regression:
             raise ValueError(
                 "A classifier has `num_classes` of at least 2; one output is a "
                 "regression, which takes `regression=True`. Received: "
                 f"num_classes={num_classes}"
             )
-        if isinstance(labels, str):
-            raise ValueError(
-                f"`labels` must be a list of names. Received: the string {labels!r}"
-            )
+        labels = _names(labels)
         if regression and num_classes != 1:
             raise ValueError(
                 f"A regression has `num_classes=1`. Received: num_classes={num_classes}"
@@ -102,12 +110,12 @@ class LVBertTextClassifier(TextClassifier):
                 "`labels` must name every class. Received: "
                 f"labels={list(labels)}, num_classes={num_classes}"
             )
-        twice = sorted({n for n in labels or () if list(labels or ()).count(n) > 1})
+        twice = sorted({n for n in labels or () if (labels or []).count(n) > 1})
         if twice:
             raise ValueError(
                 f"`labels` must differ from each other. Received twice: {twice}"
             )
-        check_preprocessor(backbone, preprocessor)
+        check_parts(backbone, preprocessor, LVBertTextClassifierPreprocessor)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -209,7 +217,7 @@ class LVBertTextClassifier(TextClassifier):
         """Returns the classifier of a preset, or a new one on its backbone.
 
         Args:
-            preset: the directory.
+            preset: the directory, or a handle such as "hf://user/model".
             load_weights: whether to load weights or draw them anew.
             **kwargs: constructor arguments. With `num_classes` the head is a new one:
                 it takes no weights, labels or kind (`regression`) from the preset.
@@ -221,12 +229,12 @@ class LVBertTextClassifier(TextClassifier):
             ValueError: if the preset holds no classifier and `num_classes` is not
                 given, or it is a supernet.
         """
+        check_is_no_supernet(preset)
         stored = holds_head_of(preset, cls)
         marked = stored and holds_stored_head(preset)
         if "num_classes" in kwargs:
             kwargs = {"labels": None, "regression": False, **kwargs}
         elif not stored:
-            check_is_no_supernet(preset)
             raise ValueError(
                 f"{preset} holds no classifier: its head is to be made, with "
                 "`num_classes` outputs (or `num_classes=1, regression=True`). "
@@ -268,6 +276,21 @@ class LVBertTextClassifier(TextClassifier):
             "regression": self.regression,
             "labels": self.labels,
         }
+
+
+def _names(labels: Any) -> list[str] | None:
+    """Returns names of classes as a list, in order."""
+    if labels is None:
+        return None
+    # A string is letters, and a set has no order.
+    ordered = not isinstance(labels, (str, bytes, set, frozenset, Mapping))
+    names = [str(n) if isinstance(n, np.str_) else n for n in labels] if ordered else []
+    if not ordered or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            "`labels` must be a list of names, in order of their indices. Received: "
+            f"labels={labels!r:.80}"
+        )
+    return names
 
 
 def _dtype_of_logits(policy: Any) -> str:

@@ -6,6 +6,7 @@ import keras
 from keras_hub.models import TextClassifierPreprocessor
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import positive_integers
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.fresh_heads import length_that_fits
 from lvbert_tf.models.packing import pack_segments
@@ -74,6 +75,7 @@ class LVBertTextClassifierPreprocessor(TextClassifierPreprocessor):
     def __init__(
         self, tokenizer: LVBertTokenizer, sequence_length: int = 128, **kwargs: Any
     ) -> None:
+        (sequence_length,) = positive_integers(sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length=sequence_length, **kwargs)
 
     @classmethod
@@ -83,7 +85,7 @@ class LVBertTextClassifierPreprocessor(TextClassifierPreprocessor):
         return super()._add_missing_kwargs(loader, kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Nothing to create; the base class would create a packer of its own."""
+        """Creates nothing; the base class would create a packer of its own."""
         self.built = True
 
     @preprocessing_function

@@ -60,18 +60,18 @@ def tokenize_with_offsets(
     bytes_of_rows = tf.gather(bytes_before, begin)
 
     def character(byte: tf.RaggedTensor) -> tf.Tensor:
-        """The last character before which there are so many bytes."""
+        """Returns the last character before which there are so many bytes."""
         at = tf.cast(byte.flat_values, tf.int32) + bytes_of_rows
         return tf.searchsorted(bytes_before, at, side="right") - 1
 
     def behind(byte: tf.RaggedTensor) -> tf.Tensor:
-        """The same, but the next one where the byte stands inside a character.
+        """Does the same, with the next one where the byte is inside a character.
 
         A Hangul syllable becomes several letters, which may be different tokens.
         """
-        found = character(byte)
+        last = character(byte)
         at = tf.cast(byte.flat_values, tf.int32) + bytes_of_rows
-        return found + tf.cast(tf.gather(bytes_before, found) < at, tf.int32)
+        return last + tf.cast(tf.gather(bytes_before, last) < at, tf.int32)
 
     start = character(first)
     # Characters that became nothing, like combining accents, belong to what they

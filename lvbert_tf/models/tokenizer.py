@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from keras_hub.src.utils.tensor_utils import preprocessing_function
 
+from lvbert_tf.layers.arguments import check_flags
 from lvbert_tf.models.backbone import LVBertBackbone
 from lvbert_tf.models.text_normalization import (
     LONG_WORD,
@@ -91,6 +92,9 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
                 "`dtype` must be 'int32', 'int64' or 'string'. "
                 f"Received: dtype={dtype!r}."
             )
+        check_flags(lowercase=lowercase)
+        if strip_accents is not None:
+            check_flags(strip_accents=strip_accents)
         for token, name in (
             (CLS_TOKEN, "cls_token"),
             (SEP_TOKEN, "sep_token"),
@@ -189,7 +193,7 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
     def tokenize_strings(
         self, text: tf.Tensor | tf.RaggedTensor, *, valid_utf8: bool = False
     ) -> tf.RaggedTensor:
-        """The ops of `tokenize`, for callers that build a graph of their own.
+        """Returns what `tokenize` does, for callers that build a graph of their own.
 
         Args:
             text: string tensor of known rank, at least 1.
@@ -249,6 +253,13 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         self._check_vocabulary()
         if not isinstance(inputs, tf.RaggedTensor):
             inputs = tf.convert_to_tensor(inputs)
+        if inputs.shape.rank == 0 or not (
+            inputs.dtype.is_integer or inputs.dtype == tf.string
+        ):
+            raise ValueError(
+                "`inputs` must be ids, or pieces, of one text or of a batch. Received: "
+                f"a tensor of dtype {inputs.dtype.name} and shape {inputs.shape}."
+            )
         if inputs.dtype == tf.string:
             pieces = inputs
         else:
@@ -330,12 +341,12 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
 
     @property
     def special(self) -> SpecialTokens:
-        """The ids of the special tokens."""
+        """Returns the ids of the special tokens."""
         return SpecialTokens.from_vocabulary(self.get_vocabulary())
 
     @property
     def vocabulary_sha256(self) -> str:
-        """Hexadecimal sha256 of the vocabulary file that `save_assets` writes."""
+        """Returns the hexadecimal sha256 of the file that `save_assets` writes."""
         return vocabulary_sha256(self.get_vocabulary())
 
     def save_assets(self, dir_path: str) -> None:
@@ -373,7 +384,7 @@ class LVBertTokenizer(keras_hub.models.Tokenizer):
         if self.vocabulary is None:
             raise ValueError(
                 "LVBertTokenizer has no vocabulary yet. Pass `vocabulary`, or load a "
-                "preset or assets."
+                "preset or assets. Received: vocabulary=None"
             )
 
 

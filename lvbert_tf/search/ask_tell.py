@@ -41,7 +41,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, float, str]:
-        """What sorts candidates, the best first: never the order of arrival."""
+        """Returns what sorts candidates, best first: never the order of arrival."""
         return (-self.fitness, self.cost, self.architecture)
 
 
@@ -143,27 +143,27 @@ class Search(ABC):
 
     @property
     def top(self) -> tuple[Candidate, ...]:
-        """The best `top_k` so far, best first; see `Candidate.rank`."""
+        """Returns the best `top_k` so far, best first; see `Candidate.rank`."""
         return tuple(self._top)
 
     @property
     def pending(self) -> dict[str, str]:
-        """What was asked and not yet told: architecture to origin."""
+        """Returns what was asked and not yet told: architecture to origin."""
         return dict(self._pending)
 
     @property
     def iteration(self) -> int:
-        """How many generations have been told."""
+        """Returns how many generations have been told."""
         return self._iteration
 
     @property
     def evaluations(self) -> int:
-        """How many candidates have been scored."""
+        """Returns how many candidates have been scored."""
         return self._evaluations
 
     @property
     def finished(self) -> str | None:
-        """Why the search ended, or None if it goes on.
+        """Returns why the search ended, or None if it goes on.
 
         `"iterations"`: all are done; `"exhausted"`: the space holds nothing new;
         `"patience"`: no better best for that long.
@@ -222,8 +222,9 @@ class Search(ABC):
         if set(fitness) != set(self._pending) or not fitness:
             unlike = sorted(set(fitness) ^ set(self._pending))
             raise ValueError(
-                f"Told {len(fitness)} candidates where {len(self._pending)} were "
-                f"asked; the first that differ: {unlike[:3]}"
+                f"`fitness` must be told for the {len(self._pending)} candidates that "
+                f"were asked. Received: {len(fitness)}; the first that differ: "
+                f"{unlike[:3]}"
             )
         for candidate, value in fitness.items():
             if math.isnan(value):
@@ -308,7 +309,10 @@ class Search(ABC):
             if ours.get(name) != theirs.get(name)
         ]
         if unlike:
-            raise ValueError(f"The state is of another search: {'; '.join(unlike)}")
+            raise ValueError(
+                f"`state` must be of a search like this one. Received: "
+                f"{'; '.join(unlike)}"
+            )
         self._generator.bit_generator.state = state["generator"]
         self._iteration = state["iteration"]
         self._seen = dict.fromkeys(state["seen"])

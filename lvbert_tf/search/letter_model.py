@@ -87,14 +87,18 @@ class LetterModel:
             states += len(layer)
             if states > _MAX_STATES:
                 raise ValueError(
-                    f"{count} letters at {length} layers within constraints are more "
-                    "than dynamic programming can walk through here."
+                    "`space` has more states than dynamic programming can walk through "
+                    f"here. Received: {count} letters at {length} layers with "
+                    "constraints"
                 )
         ranked = sorted(layer.values(), key=lambda entry: (-entry[0], entry[1]))
         for _, path in ranked:
             if space.meets_constraints(path):
                 return path
-        raise ValueError("No architecture of the space meets its constraints.")
+        raise ValueError(
+            "`space` must have an architecture that meets its constraints. Received: "
+            f"{[f'{c.name} <= {c.maximum:g}' for c in space.constraints]}"
+        )
 
     def _allowed(self, space: SearchSpace, position: int) -> Sequence[int]:
         symbol = space.pattern[position]

@@ -164,7 +164,7 @@ def _check(num_layers: int, num_letters: int, method: str) -> None:
 
 
 def _salt(method: str) -> np.uint64:
-    """A coordinate of its own for each method, so that their draws are unrelated."""
+    """Returns a coordinate of each method's own, so that their draws are unrelated."""
     return np.uint64(SAMPLING_METHODS.index(method))
 
 

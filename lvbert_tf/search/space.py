@@ -98,8 +98,9 @@ class SearchSpace:
         for index, symbol in enumerate(pattern):
             if symbol != FREE and symbol not in letters:
                 raise ValueError(
-                    f"`pattern` must hold letters of {letters!r} or {FREE!r}; "
-                    f"symbol {index} is {symbol!r}:\n  {pattern}\n  {' ' * index}^"
+                    f"`pattern` must hold letters of {letters!r} or {FREE!r}. "
+                    f"Received: symbol {index} is {symbol!r}:\n"
+                    f"  {pattern}\n  {' ' * index}^"
                 )
         for constraint in constraints:
             lacking = [a for a in letters if a not in constraint.letter_costs]
@@ -118,7 +119,7 @@ class SearchSpace:
 
     @cached_property
     def size(self) -> int:
-        """How many architectures keep to the pattern and the constraints."""
+        """Returns how many architectures keep to the pattern and the constraints."""
         if not self.constraints:
             size: int = len(self.letters) ** len(self._free)
             return size
@@ -234,15 +235,16 @@ class SearchSpace:
 
     @cached_property
     def _compositions(self) -> list[tuple[tuple[int, ...], int]]:
-        """How often each letter may occur at the free positions, and in how many ways.
+        """Returns how often each letter may occur, and in how many ways.
 
         Costs depend on the counts alone, so this list is the whole feasible space.
         """
         free, kinds = len(self._free), len(self.letters)
         if math.comb(free + kinds - 1, kinds - 1) > _MAX_COMPOSITIONS:
             raise ValueError(
-                f"Constraints over {kinds} letters at {free} free positions are more "
-                "than this search can count; use fewer letters or a pattern."
+                "`constraints` leave more compositions than this search can count; "
+                f"use fewer letters or a pattern. Received: {kinds} letters at {free} "
+                "free positions"
             )
         result = []
         for counts in _counts(free, kinds):
@@ -260,22 +262,21 @@ class SearchSpace:
                     f"{_shown(least)}"
                 )
         if len(self.constraints) > 1 and not self._compositions:
-            one = self.constraints[-1]
-            others = self.constraints[:-1]
+            *others, last = self.constraints
             rest = SearchSpace(
                 self.letters,
                 self.num_layers,
                 pattern=self.pattern,
-                constraints=others,
+                constraints=tuple(others),
             )
             least = min(
-                one.value(self._fixed + _spell(self.letters, counts))
+                last.value(self._fixed + _spell(self.letters, counts))
                 for counts, _ in rest._compositions
             )
             together = " and ".join(f"{c.name} <= {_shown(c.maximum)}" for c in others)
             raise InfeasibleError(
-                f"No architecture meets {one.name} <= {_shown(one.maximum)} together "
-                f"with {together}: the least reachable {one.name} is then "
+                f"No architecture meets {last.name} <= {_shown(last.maximum)} together "
+                f"with {together}: the least reachable {last.name} is then "
                 f"{_shown(least)}"
             )
 
@@ -326,7 +327,7 @@ def _random_below(generator: np.random.Generator, limit: int) -> int:
     """Draws a whole number from 0 to `limit` - 1 evenly, of any size."""
     bits = limit.bit_length()
     while True:  # each turn succeeds with probability above one half
-        number = int.from_bytes(generator.bytes((bits + 7) // 8), "little")
-        number &= (1 << bits) - 1
-        if number < limit:
-            return number
+        drawn = int.from_bytes(generator.bytes((bits + 7) // 8), "little")
+        drawn &= (1 << bits) - 1
+        if drawn < limit:
+            return drawn

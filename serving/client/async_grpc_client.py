@@ -7,7 +7,7 @@ import grpc
 import numpy.typing as npt
 
 from . import grpc_messages as messages
-from .grpc_messages import CHANNEL_OPTIONS, Call
+from .grpc_messages import Call
 from .options import AsyncClosing, ClientOptions, Json
 from .retry import batches
 
@@ -34,13 +34,7 @@ class AsyncGrpcClient(AsyncClosing):
     ) -> None:
         self._options = ClientOptions(model, **options)
         self._address = address
-        self._channel = (
-            grpc.aio.secure_channel(
-                address, messages.credentials(self._options), CHANNEL_OPTIONS
-            )
-            if tls
-            else grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-        )
+        self._channel = messages.open_channel(grpc.aio, address, self._options, tls)
 
     async def predict(self, instances: Sequence[Any]) -> list[Any]:
         """Returns a prediction for each instance; see `GrpcClient.predict`."""

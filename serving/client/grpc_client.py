@@ -7,13 +7,11 @@ import grpc
 import numpy.typing as npt
 
 from . import grpc_messages as messages
-from .grpc_messages import CHANNEL_OPTIONS, PREDICT_METHOD, Call
+from .grpc_messages import Call
 from .options import ClientOptions, Closing, Json
 from .retry import batches
 
 Array = npt.NDArray[Any]
-
-__all__ = ["CHANNEL_OPTIONS", "PREDICT_METHOD", "GrpcClient"]
 
 
 class GrpcClient(Closing):
@@ -36,13 +34,7 @@ class GrpcClient(Closing):
     ) -> None:
         self._options = ClientOptions(model, **options)
         self._address = address
-        self._channel = (
-            grpc.secure_channel(
-                address, messages.credentials(self._options), CHANNEL_OPTIONS
-            )
-            if tls
-            else grpc.insecure_channel(address, CHANNEL_OPTIONS)
-        )
+        self._channel = messages.open_channel(grpc, address, self._options, tls)
 
     def predict(self, instances: Sequence[Any]) -> list[Any]:
         """Returns a prediction for each instance, in order.

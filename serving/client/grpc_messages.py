@@ -165,12 +165,22 @@ def failure(error: Any, what: str) -> Exception:
     return ClientError(f"{what}: {reason}", code.name)
 
 
-def credentials(options: ClientOptions) -> grpc.ChannelCredentials:
-    """Returns what a channel with TLS needs."""
+def open_channel(channels: Any, address: str, options: ClientOptions, tls: bool) -> Any:
+    """Opens a channel.
+
+    Args:
+        channels: `grpc` or, for those who await, `grpc.aio`.
+        address: ``host:port``.
+        options: with the files of certificates.
+        tls: whether to speak TLS.
+    """
+    if not tls:
+        return channels.insecure_channel(address, CHANNEL_OPTIONS)
     certificate, key = options.client_certificate or (None, None)
-    return grpc.ssl_channel_credentials(
+    credentials = grpc.ssl_channel_credentials(
         _bytes(options.ca), _bytes(key), _bytes(certificate)
     )
+    return channels.secure_channel(address, credentials, CHANNEL_OPTIONS)
 
 
 def columns_of(batch: Sequence[Any]) -> dict[str, Array]:

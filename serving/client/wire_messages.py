@@ -32,8 +32,17 @@ _TYPES = {
 }
 _NAMES = {number: (name, field) for name, (number, field) in _TYPES.items()}
 
-# Message name -> its fields: (name, number, type or message name, repeated).
-_MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
+# Of each field name, number, type or message name, and whether it is repeated.
+_Fields = list[tuple[str, int, int | str, bool]]
+
+
+def _entry(value: str) -> _Fields:
+    """Returns the fields of a map's entry: on the wire a map is a repeated pair."""
+    return [("key", 1, _Field.TYPE_STRING, False), ("value", 2, value, False)]
+
+
+# By name.
+_MESSAGES: dict[str, _Fields] = {
     "Dim": [("size", 1, _Field.TYPE_INT64, False)],
     "TensorShapeProto": [
         ("dim", 2, "Dim", True),
@@ -59,11 +68,7 @@ _MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
         ("signature_name", 3, _Field.TYPE_STRING, False),
         ("version_label", 4, _Field.TYPE_STRING, False),
     ],
-    # A map is, on the wire, a repeated pair of key and value.
-    "NamedTensor": [
-        ("key", 1, _Field.TYPE_STRING, False),
-        ("value", 2, "TensorProto", False),
-    ],
+    "NamedTensor": _entry("TensorProto"),
     "PredictRequest": [
         ("model_spec", 1, "ModelSpec", False),
         ("inputs", 2, "NamedTensor", True),
@@ -81,10 +86,7 @@ _MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
         ("float_list", 2, "FloatList", False),
         ("int64_list", 3, "Int64List", False),
     ],
-    "NamedFeature": [
-        ("key", 1, _Field.TYPE_STRING, False),
-        ("value", 2, "Feature", False),
-    ],
+    "NamedFeature": _entry("Feature"),
     "Features": [("feature", 1, "NamedFeature", True)],
     "Example": [("features", 1, "Features", False)],
     "ExampleList": [("examples", 1, "Example", True)],
@@ -121,10 +123,7 @@ _MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
         ("type_url", 1, _Field.TYPE_STRING, False),
         ("value", 2, _Field.TYPE_BYTES, False),
     ],
-    "NamedAny": [
-        ("key", 1, _Field.TYPE_STRING, False),
-        ("value", 2, "Any", False),
-    ],
+    "NamedAny": _entry("Any"),
     "GetModelMetadataResponse": [
         ("model_spec", 1, "ModelSpec", False),
         ("metadata", 2, "NamedAny", True),
@@ -134,19 +133,13 @@ _MESSAGES: dict[str, list[tuple[str, int, int | str, bool]]] = {
         ("dtype", 2, _Field.TYPE_INT32, False),
         ("tensor_shape", 3, "TensorShapeProto", False),
     ],
-    "NamedTensorInfo": [
-        ("key", 1, _Field.TYPE_STRING, False),
-        ("value", 2, "TensorInfo", False),
-    ],
+    "NamedTensorInfo": _entry("TensorInfo"),
     "SignatureDef": [
         ("inputs", 1, "NamedTensorInfo", True),
         ("outputs", 2, "NamedTensorInfo", True),
         ("method_name", 3, _Field.TYPE_STRING, False),
     ],
-    "NamedSignatureDef": [
-        ("key", 1, _Field.TYPE_STRING, False),
-        ("value", 2, "SignatureDef", False),
-    ],
+    "NamedSignatureDef": _entry("SignatureDef"),
     "SignatureDefMap": [("signature_def", 1, "NamedSignatureDef", True)],
 }
 

@@ -41,12 +41,12 @@ class OnnxMaskedLM(OnnxModel):
         for chosen, batch in self._batches(rows, batch_size):
             places = [np.flatnonzero(row == mask_id) for row in batch["input_ids"]]
             positions = np.zeros((len(chosen), max(map(len, places))), np.int64)
-            for row, found in zip(positions, places, strict=True):
-                row[: len(found)] = found
+            for row, columns in zip(positions, places, strict=True):
+                row[: len(columns)] = columns
             logits = self._run({**batch, "mask_positions": positions})["logits"]
-            for index, found, values in zip(chosen, places, logits, strict=True):
+            for index, columns, values in zip(chosen, places, logits, strict=True):
                 answers[index] = [
-                    self._best(row, top_k) for row in values[: len(found)]
+                    self._best(row, top_k) for row in values[: len(columns)]
                 ]
         return answers
 

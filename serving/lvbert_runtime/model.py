@@ -202,10 +202,10 @@ class OnnxModel:
         return dict(zip(self._outputs, values, strict=True))
 
     def _special_id(self, token: str) -> int:
-        found = self._tokenizer.token_to_id(token)
-        if found is None:
+        token_id = self._tokenizer.token_to_id(token)
+        if token_id is None:
             raise ArtefactError(f"tokenizer.json: expected the token {token}")
-        return int(found)
+        return int(token_id)
 
 
 def without_surrogates(text: str) -> str:

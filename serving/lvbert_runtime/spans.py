@@ -34,7 +34,7 @@ def windows_of(
     """Returns the windows of a context.
 
     Args:
-        example: number of the question.
+        example: index of the question.
         question: tokens of the question, cut to what is allowed.
         context: tokens of the context.
         sequence_length: tokens of a row.

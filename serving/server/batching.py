@@ -69,8 +69,8 @@ class BatchScheduler:
         self._changed = threading.Condition()
         self._stopping = False
         self._threads = [
-            threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
-            for number in range(config.num_batch_threads)
+            threading.Thread(target=self._work, name=f"batch-{index}", daemon=True)
+            for index in range(config.num_batch_threads)
         ]
         for thread in self._threads:
             thread.start()

@@ -5,21 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.command_line import UsageError
-from serving.server.text_proto import Field, read_text_proto
+from serving.server.text_proto import (
+    BatchingParameters,
+    MonitoringConfig,
+    read_text_proto,
+)
 
 DEFAULT_METRICS_PATH = "/monitoring/prometheus/metrics"
 
-# Fields written as `name { value: N }`, and the least N that makes sense.
-_WRAPPED_NUMBERS = {
+# Fields written as `name { value: N }`, and the least N that makes sense. The field
+# thread_pool_name is read and changes nothing here.
+_LEAST = {
     "max_batch_size": 1,
     "batch_timeout_micros": 0,
     "num_batch_threads": 1,
     "max_enqueued_batches": 1,
     "max_execution_batch_size": 1,
 }
-_WRAPPED_FLAGS = ("enable_large_batch_splitting",)
-# Names for upstream's own thread pools; they change nothing here.
-_IGNORED = ("thread_pool_name",)
 
 
 @dataclass(frozen=True)
@@ -61,35 +63,30 @@ def read_batching_config(path: Path) -> BatchingConfig:
     """Reads a ``batching.config`` file (``BatchingParameters`` in text form).
 
     Raises:
-        UsageError: naming the file, the line, the field, what was expected and found.
+        UsageError: naming the file, the line or the field, and what is wrong there.
     """
-    values: dict[str, int | bool] = {}
-    allowed: list[int] = []
-    for field in read_text_proto(path):
-        where = f"{path}:{field.line}: {field.name}"
-        if field.name == "allowed_batch_sizes":
-            allowed.append(_number(field.value, where, 1))
-        elif field.name in values:
-            raise UsageError(f"{where}: given twice")
-        elif field.name in _WRAPPED_NUMBERS:
-            least = _WRAPPED_NUMBERS[field.name]
-            values[field.name] = _number(_unwrap(field, where), where, least)
-        elif field.name in _WRAPPED_FLAGS:
-            values[field.name] = _flag(_unwrap(field, where), where)
-        elif field.name == "pad_variable_length_inputs":
-            if _flag(field.value, where):
-                raise UsageError(
-                    f"{where}: is not supported: it pads each input with the input's "
-                    "own first value, so input_ids with [CLS] and padding_mask with 1, "
-                    "and the scores come out wrong. Let clients pad instead; requests "
-                    "of different lengths are batched apart here"
-                )
-        elif field.name not in _IGNORED:
-            known = sorted(
-                (*_WRAPPED_NUMBERS, *_WRAPPED_FLAGS, *_IGNORED, "allowed_batch_sizes")
-            )
-            raise UsageError(f"{where}: unknown field; known are {', '.join(known)}")
-    config = BatchingConfig(allowed_batch_sizes=tuple(allowed), **values)  # type: ignore[arg-type]
+    message = BatchingParameters()
+    read_text_proto(path, message)
+    if message.pad_variable_length_inputs:
+        raise UsageError(
+            f"{path}: pad_variable_length_inputs: is not supported: it pads each input "
+            "with the input's own first value, so input_ids with [CLS] and "
+            "padding_mask with 1, and the scores come out wrong. Let clients pad "
+            "instead; requests of different lengths are batched apart here"
+        )
+    values = {
+        name: _at_least(least, getattr(message, name).value, f"{path}: {name}")
+        for name, least in _LEAST.items()
+        if message.HasField(name)
+    }
+    sizes = message.allowed_batch_sizes
+    config = BatchingConfig(
+        allowed_batch_sizes=tuple(
+            _at_least(1, size, f"{path}: allowed_batch_sizes") for size in sizes
+        ),
+        enable_large_batch_splitting=message.enable_large_batch_splitting.value,
+        **values,
+    )
     _check(config, path)
     return config
 
@@ -126,53 +123,22 @@ def read_monitoring_config(path: Path) -> str | None:
         The path under which metrics are served, or None where they are off.
 
     Raises:
-        UsageError: naming the file, the line, the field, what was expected and found.
+        UsageError: naming the file, the line or the field, and what is wrong there.
     """
-    enabled, metrics_path = False, DEFAULT_METRICS_PATH
-    for outer in read_text_proto(path):
-        where = f"{path}:{outer.line}: {outer.name}"
-        if outer.name != "prometheus_config" or isinstance(outer.value, str):
-            raise UsageError(f"{where}: expected prometheus_config {{ ... }}")
-        for field in outer.value:
-            where = f"{path}:{field.line}: {field.name}"
-            if field.name == "enable":
-                enabled = _flag(field.value, where)
-            elif field.name == "path" and isinstance(field.value, str):
-                metrics_path = field.value or DEFAULT_METRICS_PATH
-                if not metrics_path.startswith("/"):
-                    raise UsageError(
-                        f"{where}: expected a path that begins with '/'. "
-                        f"Received: {metrics_path}"
-                    )
-            else:
-                raise UsageError(f"{where}: unknown field; known are enable, path")
-    return metrics_path if enabled else None
+    message = MonitoringConfig()
+    read_text_proto(path, message)
+    metrics_path = message.prometheus_config.path or DEFAULT_METRICS_PATH
+    if not metrics_path.startswith("/"):
+        raise UsageError(
+            f"{path}: prometheus_config: path: expected a path that begins with '/'. "
+            f"Received: {metrics_path}"
+        )
+    return str(metrics_path) if message.prometheus_config.enable else None
 
 
-def _unwrap(field: Field, where: str) -> str | list[Field]:
-    if isinstance(field.value, str):
-        raise UsageError(f"{where}: expected {{ value: ... }}. Received: {field.value}")
-    if len(field.value) != 1 or field.value[0].name != "value":
-        found = ", ".join(inner.name for inner in field.value) or "nothing"
-        raise UsageError(f"{where}: expected {{ value: ... }}. Received: {found}")
-    return field.value[0].value
-
-
-def _number(value: str | list[Field], where: str, least: int) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        number = int(value)
-        if number >= least:
-            return number
-    found = value if isinstance(value, str) else "a message"
-    raise UsageError(
-        f"{where}: expected a whole number of at least {least}. Received: {found}"
-    )
-
-
-def _flag(value: str | list[Field], where: str) -> bool:
-    if value in ("true", "True", "t", "1"):
-        return True
-    if value in ("false", "False", "f", "0"):
-        return False
-    found = value if isinstance(value, str) else "a message"
-    raise UsageError(f"{where}: expected true or false. Received: {found}")
+def _at_least(least: int, value: int, where: str) -> int:
+    if value < least:
+        raise UsageError(
+            f"{where}: expected a whole number of at least {least}. Received: {value}"
+        )
+    return value

@@ -108,7 +108,7 @@ def _find(document: Any, key: str) -> Any:
         if key in document:
             return document[key]
         for value in document.values():
-            found = _find(value, key)
-            if found is not None:
-                return found
+            inner = _find(value, key)
+            if inner is not None:
+                return inner
     return None

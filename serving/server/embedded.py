@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,12 @@ from serving.server.access_log import AccessLog
 from serving.server.batching import BatchScheduler
 from serving.server.batching_config import DEFAULT_METRICS_PATH, BatchingConfig
 from serving.server.demo import Demo
+from serving.server.gate import Gate
 from serving.server.grpc_front import GrpcFront
 from serving.server.http_front import HttpFront
 from serving.server.inference import Inference
-from serving.server.limits import Gate, Limits
-from serving.server.memory import limit_arenas
+from serving.server.limits import Limits
+from serving.server.memory import limit_arenas, trim
 from serving.server.metrics import Metrics
 from serving.server.model_config import ModelConfig
 from serving.server.repository import ModelRepository
@@ -27,6 +29,9 @@ from serving.server.status import ServingError
 from serving.server.tls import Tls
 from serving.server.versions import check_startable
 from serving.server.warm_up import warm_up
+
+# Freed memory is given back to the system so often at most, in s.
+_TRIM_S = 5.0
 
 Refresh = Callable[[], Sequence[ModelConfig] | None]
 
@@ -106,10 +111,12 @@ class EmbeddedServer:
         self._options = options
         self._refresh = refresh
         self._refused: Sequence[ModelConfig] | None = None
+        self._next_trim_s = 0.0
+        self._trimmed_at = 0
         self.metrics = Metrics()
         self.repository = ModelRepository(self._models, self._load)
         limits = options.limits
-        self._gate = Gate(limits.max_tokens_computing)
+        self._gate = Gate(limits.max_tokens_computing, options.rest_timeout_s)
         scheduler = None
         if options.batching:
             scheduler = BatchScheduler(options.batching, limits.max_tokens_computing)
@@ -223,6 +230,7 @@ class EmbeddedServer:
         return servable
 
     def _look(self) -> Sequence[ModelConfig] | None:
+        self._trim()
         models = self._refresh()
         if models is not None:
             self._refused = models
@@ -233,6 +241,14 @@ class EmbeddedServer:
             check_startable(model)
         models, self._refused = self._refused, None
         return models
+
+    def _trim(self) -> None:
+        """Gives back what requests have freed, every few seconds that bring some."""
+        answered, _ = self.metrics.totals()
+        if answered != self._trimmed_at and time.monotonic() >= self._next_trim_s:
+            trim()
+            self._trimmed_at = answered
+            self._next_trim_s = time.monotonic() + _TRIM_S
 
     def _reconfigure(self, models: list[ModelConfig]) -> None:
         for model in models:

@@ -10,7 +10,7 @@ from tensorflow_serving.apis import (
 )
 
 from serving.server.access_log import AccessLog
-from serving.server.grpc_messages import Lenient
+from serving.server.grpc_messages import Screen
 from serving.server.grpc_services import ModelService, PredictionService, Reload
 from serving.server.inference import Inference
 from serving.server.metrics import Metrics
@@ -61,8 +61,8 @@ class GrpcFront:
                 ),
             ],
             # More are RESOURCE_EXHAUSTED.
-            maximum_concurrent_rpcs=inference.limits.max_pending,
-            interceptors=[Lenient(access_log)],
+            maximum_concurrent_rpcs=inference.limits.grpc_pending(threads),
+            interceptors=[Screen(inference.limits.max_bodies_bytes, access_log)],
         )
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(inference, metrics), self._server

@@ -7,6 +7,7 @@ from typing import Any
 
 from serving.server.json_responses import error_response
 from serving.server.limits import Limits
+from serving.server.loop_clock import LoopClock
 from serving.server.rest import JSON_TYPE, Response
 from serving.server.status import Code, ServingError
 
@@ -29,10 +30,12 @@ class Body:
     Args:
         limits: sizes and times.
         total: what all bodies hold; `read` adds to it, the caller takes `size` off.
+        clock: counts the time of the loop that reads.
     """
 
-    def __init__(self, limits: Limits, total: InFlight) -> None:
+    def __init__(self, limits: Limits, total: InFlight, clock: LoopClock) -> None:
         self._limits = limits
+        self._clock = clock
         self._total = total
         self.parts: list[bytes] = []
         self.size = 0
@@ -47,7 +50,7 @@ class Body:
         if declared.isdigit() and int(declared) > limit:
             return self._too_large(int(declared))
         try:
-            async with asyncio.timeout(self._limits.read_timeout_s):
+            async with self._clock.timeout(self._limits.read_timeout_s):
                 return await self._read(receive)
         except TimeoutError:
             self._drop()

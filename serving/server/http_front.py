@@ -23,6 +23,7 @@ from serving.server.http_body import InFlight, header
 from serving.server.http_connection import timed_connection
 from serving.server.json_responses import error_response
 from serving.server.limits import Limits
+from serving.server.loop_clock import LoopClock
 from serving.server.rest import JSON_TYPE, Response, RestApi
 from serving.server.status import Code, ServingError
 from serving.server.tls import Tls
@@ -66,6 +67,7 @@ class HttpFront:
         self._pending = 0
         self._limits = limits
         self._bodies = InFlight()
+        self._clock = LoopClock()
         self._draining = False
         self._timeout_s = timeout_s
         self._server: uvicorn.Server | None = None
@@ -81,7 +83,9 @@ class HttpFront:
         config = uvicorn.Config(
             self._app,
             http=timed_connection(
-                self._limits.read_timeout_s, self._limits.max_connections
+                self._clock,
+                self._limits.read_timeout_s,
+                self._limits.max_connections,
             ),
             ws="none",
             lifespan="off",
@@ -123,7 +127,7 @@ class HttpFront:
         if scope["type"] != "http":
             return
         started = time.perf_counter()
-        body = _Body(self._limits, self._bodies)
+        body = _Body(self._limits, self._bodies, self._clock)
         try:
             response = await self._respond(scope, receive, body)
         finally:

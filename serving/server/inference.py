@@ -61,6 +61,8 @@ class Model:
         """Computes outputs of a signature, in a batch with others if that is on."""
         names = list(signature.outputs) if outputs is None else list(outputs)
         self._limits.check(inputs)
+        shapes = {name: signature.outputs[name].shape for name in names}
+        self._limits.check_outputs(inputs, shapes)
         if self._scheduler is None:
             return self.servable.run(signature, inputs, names)
         return self._scheduler.run(self.servable, signature, inputs, names)
@@ -77,12 +79,7 @@ class Model:
         Raises:
             ServingError: if the signature is no classification signature.
         """
-        signature = self._example_signature(signature_name, "classification")
-        if len(signature.outputs) not in (1, 2):
-            raise invalid_argument(
-                "Expected one or two output Tensors, found "
-                f"{len(signature.outputs)}: {', '.join(signature.outputs)}"
-            )
+        signature = self._example_signature(signature_name, "classification", (1, 2))
         names = [name for name in ("classes", "scores") if name in signature.outputs]
         if not names:
             raise ServingError(
@@ -108,8 +105,8 @@ class Model:
         Raises:
             ServingError: if the signature is no regression signature.
         """
-        signature = self._example_signature(signature_name, "regression")
-        if list(signature.outputs) != ["outputs"]:
+        signature = self._example_signature(signature_name, "regression", (1,))
+        if "outputs" not in signature.outputs:
             raise ServingError(
                 Code.FAILED_PRECONDITION,
                 "Expected one output Tensor named 'outputs' in a regression signature. "
@@ -126,19 +123,35 @@ class Model:
             )
         return values.reshape(-1)
 
-    def _example_signature(self, name: str, kind: str) -> Signature:
-        signature = self.servable.signatures.get(name or DEFAULT_SIGNATURE)
+    def _example_signature(
+        self, name: str, kind: str, output_counts: Sequence[int]
+    ) -> Signature:
+        """Returns a signature for Examples.
+
+        Exports of TensorFlow 2 all call themselves predict signatures, so its tensors
+        alone tell what a signature is for. What is looked at in which order, and the
+        codes, are those of the stock server (``classifier.cc``, ``regressor.cc``).
+        """
+        name = name or DEFAULT_SIGNATURE
+        signature = self.servable.signatures.get(name)
         if signature is None:
+            raise invalid_argument(f"No signature was found with the name: {name}")
+        if len(signature.inputs) != 1:
             raise invalid_argument(
-                f"No signature was found with the name: {name or DEFAULT_SIGNATURE}"
+                f"Expected one input Tensor in a {kind} signature. "
+                f"Received: {name} with {', '.join(signature.inputs) or 'none'}"
             )
-        # Exports of TensorFlow 2 all call themselves predict signatures, so the input
-        # alone tells that a signature is for Examples.
-        if list(signature.inputs) != ["inputs"]:
+        if len(signature.outputs) not in output_counts:
+            counts = " or ".join(map(str, output_counts))
             raise invalid_argument(
-                f"Expected a {kind} signature, with one input Tensor named 'inputs'. "
-                f"Received: {name or DEFAULT_SIGNATURE} with "
-                + (", ".join(signature.inputs) or "none")
+                f"Expected {counts} output Tensors in a {kind} signature. Received: "
+                f"{name} with {len(signature.outputs)}: {', '.join(signature.outputs)}"
+            )
+        if "inputs" not in signature.inputs:
+            raise ServingError(
+                Code.FAILED_PRECONDITION,
+                f"No {kind} inputs found in signature {name}: expected an input named "
+                f"'inputs'. Received: {', '.join(signature.inputs)}",
             )
         return signature
 

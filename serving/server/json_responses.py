@@ -106,7 +106,10 @@ def _to_lists(name: str, array: Array) -> Any:
     if array.dtype.kind in "iub":
         return array.tolist()
     if array.dtype.kind == "f" and array.dtype.itemsize < np.dtype(np.float64).itemsize:
-        # By way of its shortest text, so that 0.1 does not become 0.10000000149.
+        # By way of its shortest text, so that 0.1 does not become 0.10000000149. A row
+        # at a time: each text takes 128 bytes.
+        if array.ndim > 1:
+            return [_to_lists(name, row) for row in array]
         return array.astype(np.str_).astype(np.float64).tolist()
     if array.dtype == np.float64:
         return array.tolist()

@@ -103,11 +103,12 @@ def _from_rows(instances: list[Any], dtypes: Mapping[str, str]) -> dict[str, Arr
     for position, element in enumerate(instances):
         is_named = isinstance(element, dict) and not is_base64_object(element)
         if is_named != named:
-            expected, found = "value/list", "object"
+            expected, received = "value/list", "object"
             if named:
-                expected, found = "object", "list"
+                expected, received = "object", "list"
             raise invalid_argument(
-                f"Expecting {expected} but got {found} at item {position} of input list"
+                f"Expecting {expected} but got {received} at item {position} of "
+                "input list"
             )
     if not named:
         name = next(iter(dtypes))

@@ -4,21 +4,26 @@ Bytes say little: 412 of them can claim a tensor of 50,000 texts. So rows, token
 the elements that a broadcast makes are counted too, each with a flag of its own.
 """
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from serving.server.status import Code, ServingError, invalid_argument
+from serving.server.status import ServingError, invalid_argument
 
 Array = npt.NDArray[Any]
+# Sizes, None where free; None where even the rank is free.
+Shape = tuple[int | None, ...] | None
 
 # A text is cut by the graph; no model of this project reads longer ones.
 LONGEST_ROW_TOKENS = 512
+# What all gRPC messages may take while they come, in bytes.
+_ARRIVING_BYTES = 2**29
+# Of a masked language model: the input that says how many rows of logits there are.
+_MASK_POSITIONS = "mask_positions"
 
 
 @dataclass(frozen=True)
@@ -29,13 +34,15 @@ class Limits:
 
     Attributes:
         max_request_bytes: largest REST body or gRPC message, in bytes.
-        max_bodies_bytes: all REST bodies that are being read or computed, in bytes.
+        max_bodies_bytes: all REST bodies that are being read or computed, in bytes;
+            the same of all gRPC messages.
         max_rows: texts, examples or rows in one request.
         max_tokens: rows times the tokens of the longest, in one request; a text
             counts a token for each byte, at most `LONGEST_ROW_TOKENS`.
         max_tokens_computing: the same, of all that is computed at a time; what does
             not fit waits.
         max_text_bytes: bytes of all strings of one request.
+        max_output_values: numbers and strings in the answer to one request.
         max_pending: requests that may wait or run, for REST and gRPC each.
         max_connections: REST connections that may be open at a time.
         read_timeout_s: within so many seconds the head of a REST request must have
@@ -48,9 +55,21 @@ class Limits:
     max_tokens: int = 65_536
     max_tokens_computing: int = 65_536
     max_text_bytes: int = 8 * 2**20
+    max_output_values: int = 2**22
     max_pending: int = 256
     max_connections: int = 1024
     read_timeout_s: float = 10.0
+
+    def grpc_pending(self, threads: int) -> int:
+        """Returns how many gRPC requests may wait or run.
+
+        gRPC holds what has come of each before anything can be refused.
+
+        Args:
+            threads: requests computed at a time.
+        """
+        room = _ARRIVING_BYTES // self.max_request_bytes
+        return max(1, min(self.max_pending, max(threads, room)))
 
     def check_shape(self, name: str, shape: tuple[int, ...], what: str) -> None:
         """Refuses a shape that claims too much, before it is filled.
@@ -110,6 +129,37 @@ class Limits:
         if tokens > self.max_tokens:
             raise _over("rows times tokens", tokens, self.max_tokens, "--max-tokens")
 
+    def check_outputs(
+        self, inputs: Mapping[str, Array], shapes: Mapping[str, Shape]
+    ) -> None:
+        """Refuses requests whose answers would be too large.
+
+        Encoders and masked language models answer with many numbers for each token.
+
+        Args:
+            inputs: what the request feeds.
+            shapes: of the outputs that it asks for: sizes, None where free. The first
+                free one is the batch, each other one as long as the longest row.
+
+        Raises:
+            ServingError: INVALID_ARGUMENT, naming the limit and its flag.
+        """
+        rows, widest = _rows_and_width(inputs)
+        if _MASK_POSITIONS in inputs:
+            widest = _rows_and_width({"": inputs[_MASK_POSITIONS]})[1]
+        values = 0
+        for shape in shapes.values():
+            free = iter((rows,))
+            sizes = [next(free, widest) if n is None else n for n in shape or ()]
+            values += math.prod(sizes)
+        if values > self.max_output_values:
+            raise _over(
+                "values of the answer",
+                values,
+                self.max_output_values,
+                "--max-output-values",
+            )
+
 
 def work(inputs: Mapping[str, Array]) -> int:
     """Returns rows times the tokens of the longest row, at least 1.
@@ -117,6 +167,11 @@ def work(inputs: Mapping[str, Array]) -> int:
     Args:
         inputs: strings (B,) as object arrays of bytes, numbers of any shape.
     """
+    rows, widest = _rows_and_width(inputs)
+    return max(rows * min(widest, 2**31), 1)
+
+
+def _rows_and_width(inputs: Mapping[str, Array]) -> tuple[int, int]:
     widest, rows = 0, 1
     for array in inputs.values():
         if array.ndim:
@@ -127,53 +182,8 @@ def work(inputs: Mapping[str, Array]) -> int:
             widest += min(longest + 2, LONGEST_ROW_TOKENS)
         elif array.ndim > 1:
             widest = max(widest, int(np.prod(array.shape[1:], dtype=np.int64)))
-    return max(rows * min(widest, 2**31), 1)
+    return rows, widest
 
 
-class Gate:
-    """Lets through so much work at a time; what does not fit waits its turn.
-
-    Args:
-        capacity: tokens that may be computed at a time.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._free = capacity
-        self._turns = threading.Condition()
-        self._waiting: list[object] = []
-
-    @contextmanager
-    def admit(self, tokens: int, timeout_s: float = 60.0) -> Iterator[None]:
-        """Holds room for `tokens`, in the order of arrival.
-
-        Raises:
-            ServingError: UNAVAILABLE, if there is no room after `timeout_s` seconds.
-        """
-        needed = min(tokens, self._capacity)
-        ticket = object()
-        with self._turns:
-            self._waiting.append(ticket)
-            ready = self._turns.wait_for(
-                lambda: self._waiting[0] is ticket and self._free >= needed, timeout_s
-            )
-            self._waiting.remove(ticket)
-            if ready:
-                self._free -= needed
-            self._turns.notify_all()
-        if not ready:
-            raise ServingError(
-                Code.UNAVAILABLE,
-                f"No room for {tokens} tokens in {timeout_s:g} s; at most "
-                f"{self._capacity} are computed at a time (--max-tokens-computing)",
-            )
-        try:
-            yield
-        finally:
-            with self._turns:
-                self._free += needed
-                self._turns.notify_all()
-
-
-def _over(what: str, found: int, limit: int, flag: str) -> ServingError:
-    return invalid_argument(f"{what}: at most {limit} ({flag}). Received: {found}")
+def _over(what: str, received: int, limit: int, flag: str) -> ServingError:
+    return invalid_argument(f"{what}: at most {limit} ({flag}). Received: {received}")

@@ -20,6 +20,11 @@ def limit_arenas(count: int = 4) -> None:
 def release() -> None:
     """Collects cycles, then returns free pages to the system."""
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Returns free pages to the system."""
     library = _library()
     if library is not None:
         library.malloc_trim(0)

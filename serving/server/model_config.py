@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from common.command_line import UsageError
+from serving.server.text_proto import read_text_proto
 
 # What the REST paths can name.
 _NAME = re.compile(r"[^/:]+")
@@ -79,18 +80,10 @@ def read_models_config(path: Path) -> list[ModelConfig]:
         UsageError: naming the file and what is wrong in it.
     """
     # The stubs need TensorFlow, so nobody pays for them who does not get here.
-    from google.protobuf import text_format
     from tensorflow_serving.config import model_server_config_pb2
 
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
     message = model_server_config_pb2.ModelServerConfig()
-    try:
-        text_format.Parse(text, message)
-    except text_format.ParseError as error:
-        raise UsageError(f"{path}:{error}") from None
+    read_text_proto(path, message)
     try:
         return models_from_proto(message)
     except UsageError as error:

@@ -326,7 +326,9 @@ class ModelRepository:
                 error = ServingError(Code.INTERNAL, f"{path}: {caught!r}")
             with self._lock:
                 entry.state, entry.error = State.END, error
-                entry.failed_files = files
+                # A server too busy for a warm-up request says nothing of the files.
+                busy = error.code is Code.UNAVAILABLE
+                entry.failed_files = None if busy else files
             _log.error("model %s: version %d: %s", name, number, error)
             return error
         with self._lock:

@@ -27,6 +27,9 @@ from serving.server.status import Code, ServingError, invalid_argument
 _log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+# Bodies of more bytes are parsed, answers of more values written, a few at a time.
+_LARGE_BODY = 2**20
+_LARGE_ANSWER = 2**17
 _ORIGIN = re.compile(r"https?://.*", re.DOTALL)
 _API = re.compile(r"/v1/.*", re.IGNORECASE | re.DOTALL)
 _MODEL = (
@@ -82,8 +85,11 @@ class RestApi:
         self._metrics = metrics
         self._metrics_path = metrics_path
         self._max_body_bytes = max_body_bytes
-        # Compressed bodies count little while they wait: few are unpacked at a time.
-        self._unpacked = threading.BoundedSemaphore(2)
+        # Compressed bodies count little while they wait, and as Python's lists a large
+        # one takes twenty times its size: few are unpacked and parsed at a time.
+        self._parsed = threading.BoundedSemaphore(2)
+        # A large answer, too, takes ten times its size as lists and text.
+        self._written = threading.BoundedSemaphore(2)
 
     def handle(
         self,
@@ -134,7 +140,8 @@ class RestApi:
             started = time.perf_counter()
             code = Code.INTERNAL
             try:
-                with self._unpacked if encoding else nullcontext():
+                large = encoding or len(body) > _LARGE_BODY
+                with self._parsed if large else nullcontext():
                     answer = self._run(verb, spec, self._decompress(body, encoding))
                 code = Code.OK
             except ServingError as error:
@@ -192,7 +199,10 @@ class RestApi:
                 document,
                 {key: tensor.dtype for key, tensor in signature.inputs.items()},
             )
-            return predict_response(model.run(signature, inputs), rows)
+            outputs = model.run(signature, inputs)
+        large = sum(array.size for array in outputs.values()) > _LARGE_ANSWER
+        with self._written if large else nullcontext():
+            return predict_response(outputs, rows)
 
     def _decompress(self, body: bytes, encoding: str) -> bytes:
         if encoding.lower() not in ("gzip", "x-gzip"):

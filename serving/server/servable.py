@@ -1,26 +1,22 @@
 """One version of one model, loaded the way TensorFlow Serving loads it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the ops of graphs that take text
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import config_pb2
 
-from serving.server.limits import Gate, work
+from common.saved_model_session import SavedModelError, SavedModelSession
+from serving.server.gate import Gate
+from serving.server.limits import work
 from serving.server.status import Code, ServingError, invalid_argument
 
 Array = npt.NDArray[Any]
 
 DEFAULT_SIGNATURE = "serving_default"
-# Signatures of the graph's own, which no request may run.
-_PRIVATE_SIGNATURES = ("__saved_model_init_op", "__saved_model_train_op")
 
 
 @dataclass(frozen=True)
@@ -99,38 +95,15 @@ class Servable:
     ) -> None:
         self.path = path
         self._gate = gate
-        options = tf.compat.v1.ConfigProto(
-            inter_op_parallelism_threads=inter_op_threads,
-            intra_op_parallelism_threads=intra_op_threads,
-        )
-        graph = tf.Graph()
-        self._session = tf.compat.v1.Session(graph=graph, config=options)
         try:
-            with graph.as_default():
-                # Not tf.saved_model.load: that accepts exports which TF Serving,
-                # and so production, cannot load.
-                self.meta_graph = tf.compat.v1.saved_model.loader.load(
-                    self._session, [tf.saved_model.SERVING], str(path)
-                )
-        except (
-            tf.errors.OpError,
-            OSError,
-            RuntimeError,
-            ValueError,
-            KeyError,
-            DecodeError,
-        ) as error:
-            self._session.close()
-            code = getattr(error, "error_code", Code.INVALID_ARGUMENT)
-            raise ServingError(
-                Code(code), f"{path}: cannot be loaded: {error}"
-            ) from error
+            self._session = SavedModelSession(path, inter_op_threads, intra_op_threads)
+        except SavedModelError as error:
+            raise ServingError(Code(error.code), str(error)) from error
+        self.meta_graph = self._session.meta_graph
         self.signatures = {
             name: Signature(_specs(definition.inputs), _specs(definition.outputs))
-            for name, definition in sorted(self.meta_graph.signature_def.items())
-            if name not in _PRIVATE_SIGNATURES
+            for name, definition in self._session.definitions.items()
         }
-        self._callables: dict[tuple[tuple[str, ...], ...], Callable[..., Any]] = {}
 
     def run(
         self,
@@ -154,12 +127,12 @@ class Servable:
         names = list(signature.outputs) if outputs is None else list(outputs)
         for name, spec in signature.inputs.items():
             spec.check(name, inputs[name])
-        feeds = tuple(spec.tensor for spec in signature.inputs.values())
-        fetches = tuple(signature.outputs[name].tensor for name in names)
         try:
             with self._gate.admit(work(inputs)) if self._gate else nullcontext():
-                values = self._callable(feeds, fetches)(
-                    *(inputs[name] for name in signature.inputs)
+                values = self._session.compute(
+                    [spec.tensor for spec in signature.inputs.values()],
+                    [inputs[name] for name in signature.inputs],
+                    [signature.outputs[name].tensor for name in names],
                 )
         except tf.errors.OpError as error:
             raise ServingError(Code(error.error_code), error.message) from error
@@ -167,25 +140,11 @@ class Servable:
             # The graph's own error quotes the request, whose bytes are no UTF-8.
             text = bytes(error.object).decode(errors="replace")
             raise invalid_argument(text) from error
-        return {
-            name: np.asarray(value) for name, value in zip(names, values, strict=True)
-        }
+        return dict(zip(names, values, strict=True))
 
     def close(self) -> None:
         """Frees the model; `run` must not be called again."""
-        self._callables.clear()
         self._session.close()
-
-    def _callable(
-        self, feeds: tuple[str, ...], fetches: tuple[str, ...]
-    ) -> Callable[..., Any]:
-        key = (feeds, fetches)
-        if key not in self._callables:
-            options = config_pb2.CallableOptions(feed=feeds, fetch=fetches)
-            # Session.run costs four times as much per call as this, which is what
-            # Keras's own legacy backend uses; TensorFlow is pinned.
-            self._callables[key] = self._session._make_callable_from_options(options)
-        return self._callables[key]
 
 
 def _specs(tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:

@@ -1,136 +1,117 @@
-"""A reader of protocol buffer text files whose messages have no Python stub.
+"""Reads protocol buffer text files, also those whose messages have no Python stub.
 
-`tensorflow-serving-api` ships no stubs for the batching and monitoring files. They
-are small: fields with numbers, words, strings, or one level of message.
+`tensorflow-serving-api` ships no stubs for the batching and the monitoring file. Their
+messages are built here from descriptors with the same names and types, so that
+protobuf's own `text_format` reads these files, too.
 """
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
+
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    text_format,
+    wrappers_pb2,
+)
 
 from common.command_line import UsageError
 
-_TOKEN = re.compile(
-    r"""(?P<skip>[\s,;]+|\#[^\n]*)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<word>-?[A-Za-z0-9_.+]+)
-      | (?P<mark>[{}<>\[\]:])""",
-    re.VERBOSE,
-)
+# Of tensorflow_serving/config/monitoring_config.proto and
+# tensorflow_serving/servables/tensorflow/session_bundle_config.proto. Numbers do not
+# matter in text.
+_WRAPPED = {
+    ".google.protobuf.Int64Value": (
+        "max_batch_size",
+        "batch_timeout_micros",
+        "max_enqueued_batches",
+        "num_batch_threads",
+        "max_execution_batch_size",
+    ),
+    ".google.protobuf.StringValue": ("thread_pool_name",),
+    ".google.protobuf.BoolValue": ("enable_large_batch_splitting",),
+}
 
 
-@dataclass(frozen=True)
-class Field:
-    """One field of a message.
+def _files() -> descriptor_pb2.FileDescriptorProto:
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name="lvbert_tf/serving.proto",
+        package="lvbert_tf.serving",
+        syntax="proto3",
+        dependency=[wrappers_pb2.DESCRIPTOR.name],
+    )
 
-    Attributes:
-        name: the field's name.
-        line: where it stands in the file, from 1.
-        value: its text (a quoted string without its quotes), or the fields of a
-            message.
-    """
+    def add(message: Any, name: str, kind: int, type_name: str | None = None) -> Any:
+        return message.field.add(
+            name=name,
+            number=len(message.field) + 1,
+            type=kind,
+            type_name=type_name,
+            label=field.LABEL_OPTIONAL,
+        )
 
-    name: str
-    line: int
-    value: "str | list[Field]"
+    batching = file.message_type.add(name="BatchingParameters")
+    for type_name, names in _WRAPPED.items():
+        for name in names:
+            add(batching, name, field.TYPE_MESSAGE, type_name)
+    sizes = add(batching, "allowed_batch_sizes", field.TYPE_INT64)
+    sizes.label = field.LABEL_REPEATED
+    add(batching, "pad_variable_length_inputs", field.TYPE_BOOL)
+    prometheus = file.message_type.add(name="PrometheusConfig")
+    add(prometheus, "enable", field.TYPE_BOOL)
+    add(prometheus, "path", field.TYPE_STRING)
+    monitoring = file.message_type.add(name="MonitoringConfig")
+    kind = f".{file.package}.PrometheusConfig"
+    add(monitoring, "prometheus_config", field.TYPE_MESSAGE, kind)
+    return file
 
 
-@dataclass(frozen=True)
-class _Token:
-    text: str
-    line: int
-    is_string: bool = False
+def _build() -> dict[str, Any]:
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    file = _files()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        message.name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{file.package}.{message.name}")
+        )
+        for message in file.message_type
+    }
 
 
-def read_text_proto(path: Path) -> list[Field]:
-    """Reads a file in protocol buffer text format.
+_CLASSES = _build()
+BatchingParameters: Any = _CLASSES["BatchingParameters"]
+MonitoringConfig: Any = _CLASSES["MonitoringConfig"]
 
-    Returns:
-        Its fields in order; a field that occurs twice, or a list ``[1, 2]``, gives
-        several.
+
+def read_text_proto(path: Path, message: Any) -> None:
+    """Reads a file in protocol buffer text format into a message.
 
     Raises:
-        UsageError: naming the file, the line, and what was expected there.
+        UsageError: naming the file, the line, and what is wrong there.
     """
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
-    return _Reader(path, text).read()
+    parse_text_proto(path, text, message)
 
 
-class _Reader:
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        self._tokens = self._split(text)
-        self._position = 0
+def parse_text_proto(path: Path, text: str, message: Any) -> None:
+    """Reads a text into a message; `path` is only named in errors.
 
-    def read(self) -> list[Field]:
-        fields = self._fields(closing=None)
-        return fields
-
-    def _split(self, text: str) -> list[_Token]:
-        tokens, position, line = [], 0, 1
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                self._fail(line, "a field, a value or a bracket", text[position])
-            if match["string"]:
-                unquoted = re.sub(r"\\(.)", r"\1", match["string"][1:-1])
-                tokens.append(_Token(unquoted, line, is_string=True))
-            elif not match["skip"]:
-                tokens.append(_Token(match.group(), line))
-            line += match.group().count("\n")
-            position = match.end()
-        tokens.append(_Token("", line))
-        return tokens
-
-    def _next(self) -> _Token:
-        token = self._tokens[self._position]
-        self._position = min(self._position + 1, len(self._tokens) - 1)
-        return token
-
-    def _peek(self) -> str:
-        token = self._tokens[self._position]
-        return '"' if token.is_string else token.text
-
-    def _fields(self, closing: str | None) -> list[Field]:
-        fields: list[Field] = []
-        while True:
-            token = self._next()
-            if token.text == (closing or "") and not token.is_string:
-                return fields
-            if token.is_string or not re.fullmatch(r"[A-Za-z_]\w*", token.text):
-                self._fail(
-                    token.line,
-                    f"a field name{f' or {closing}' if closing else ''}",
-                    token.text,
-                )
-            has_colon = self._peek() == ":"
-            if has_colon:
-                self._next()
-            if self._peek() == "[":
-                self._next()
-                while self._peek() != "]":
-                    fields.append(self._field(token, has_colon))
-                self._next()
-            else:
-                fields.append(self._field(token, has_colon))
-
-    def _field(self, name: _Token, has_colon: bool) -> Field:
-        value = self._next()
-        if not value.is_string and value.text in ("{", "<"):
-            closing = "}" if value.text == "{" else ">"
-            return Field(name.text, name.line, self._fields(closing))
-        if not has_colon:
-            self._fail(value.line, f"':' or '{{' after {name.text}", value.text)
-        if not value.is_string and not re.fullmatch(r"[\w.+-]+", value.text):
-            self._fail(value.line, f"a value for {name.text}", value.text)
-        return Field(name.text, name.line, value.text)
-
-    def _fail(self, line: int, expected: str, found: str) -> NoReturn:
-        raise UsageError(
-            f"{self._path}:{line}: expected {expected}. "
-            f"Received: {found or 'the end of the file'}"
-        )
+    Raises:
+        UsageError: naming the file, the line, and what is wrong there.
+    """
+    try:
+        text_format.Parse(text, message)
+    except text_format.ParseError as error:
+        known = ""
+        if "has no field named" in str(error):
+            fields = sorted(field.name for field in message.DESCRIPTOR.fields)
+            known = f" Fields of {message.DESCRIPTOR.name}: {', '.join(fields)}"
+        raise UsageError(f"{path}:{error}{known}") from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None

@@ -77,9 +77,9 @@ def _constants(graph_def: Any, dtype: tf.DType) -> list[Any]:
         *graph_def.node,
         *(n for f in graph_def.library.function for n in f.node_def),
     ]
-    found = {}
+    distinct = {}
     for node in nodes:
         if node.op == "Const" and node.attr["dtype"].type == dtype.as_datatype_enum:
             array = tf.make_ndarray(node.attr["value"].tensor)
-            found[array.tobytes()] = array
-    return list(found.values())
+            distinct[array.tobytes()] = array
+    return list(distinct.values())

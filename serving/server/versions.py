@@ -56,7 +56,7 @@ def check_startable(config: ModelConfig) -> None:
         names = sorted(path.name for path in config.base_path.iterdir())
     except OSError as error:
         raise UsageError(f"{where}: cannot be read: {error.strerror}") from None
-    found = f"Found: {', '.join(names[:8]) or 'an empty folder'}"
+    received = f"Received: {', '.join(names[:8]) or 'an empty folder'}"
     if any(name in _MODEL_FILES for name in names):
         base = config.base_path
         advice = f"move its files into {base / '1'}"
@@ -71,13 +71,13 @@ def check_startable(config: ModelConfig) -> None:
         if missing:
             raise UsageError(
                 f"{where}: expected the versions {list(config.policy.versions)}; "
-                f"missing are {missing}. {found}"
+                f"missing are {missing}. {received}"
             )
     wanted = config.wanted(list(present))
     if not wanted:
         raise UsageError(
             f"{where}: no version to serve: expected folders with a number as name and "
-            f"a saved_model.pb inside, such as {config.base_path / '1'}. {found}"
+            f"a saved_model.pb inside, such as {config.base_path / '1'}. {received}"
         )
     for label, version in config.labels.items():
         if version not in wanted:

@@ -15,9 +15,9 @@ import onnxruntime
 import pytest
 
 import lvbert_tf
+from common.saved_model_session import SavedModelSession
 from export.onnx_graph import export_onnx
 from export.saved_model import export_saved_model
-from export.saved_model_session import SavedModelSession
 from serving.onnx_runtime import OnnxClassifier
 from tests.export.models import perturb
 from tests.paths import REPOSITORY, golden, require_shared

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import lvbert_tf
-from export.saved_model_session import SavedModelSession
+from common.saved_model_session import SavedModelSession
 from serving.onnx_runtime import (
     ArtefactError,
     InputError,

@@ -4,12 +4,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from common.command_line import UsageError
 from export import onnx_encoder
+from export.onnx_builder import GraphBuilder
 from export.onnx_graph import chosen_opset, compare_onnx, convert, onnx_outputs
 from export.parity import ONNX_TOLERANCE, token_cases
 from export.signatures import onnx_signature
@@ -44,9 +47,38 @@ def test_every_operator_set(tmp_path: Path, opset: int, mask_convolution: bool) 
     assert kinds["MatMul"] == 1 + 4 + 4 + 2 + 1
 
 
-def test_onnxruntime_fuses_what_older_operator_sets_spell_out(tmp_path: Path) -> None:
-    import onnxruntime
+@pytest.mark.parametrize("opset", [18, 20])
+def test_the_approximate_activation(opset: int) -> None:
+    values = np.linspace(-6, 6, 101, dtype="float32")
+    builder = GraphBuilder(opset)
+    output = builder.gelu("x", approximate=True)
+    described = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [101])
+        for name in ("x", output)
+    ]
+    graph = builder.model(described[:1], described[1:])
+    session = onnxruntime.InferenceSession(graph.SerializeToString())
+    (found,) = session.run(None, {"x": values})
+    form = keras.activations.gelu(values, approximate=True)
+    np.testing.assert_allclose(found, form, atol=1e-6)
+    # The exact one is another: the test would see it.
+    assert np.abs(found - keras.activations.gelu(values)).max() > 1e-4
 
+
+def test_a_layer_writes_the_activation_that_it_has(tmp_path: Path) -> None:
+    model = make_classifier()
+    (feed_forward,) = (
+        block.layer
+        for block in model.backbone.encoder.layer_list
+        if hasattr(block.layer, "approximate_gelu")
+    )
+    feed_forward.approximate_gelu = True
+    _, graph = written(model, tmp_path, 18)
+    kinds = Counter(node.op_type for node in graph.graph.node)
+    assert (kinds["Tanh"], kinds["Erf"]) == (1, 0)
+
+
+def test_onnxruntime_fuses_what_older_operator_sets_spell_out(tmp_path: Path) -> None:
     path, _ = written(make_classifier(), tmp_path, 18)
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.saved_model_session import SavedModelSession
 from export import inference_graph
 from export.saved_model import export_saved_model
-from export.saved_model_session import SavedModelSession
 from export.signatures import saved_model_signatures
+from export.stored_signatures import check_signatures
 from export.task import describe_task
 from tests.export.models import (
     LABELS,
@@ -72,8 +73,9 @@ def test_names_and_types_of_the_signatures(
     session: SavedModelSession, classifier: Any
 ) -> None:
     # X01, X02. The table is what is promised; here it is written out once.
-    session.check_signatures(
-        saved_model_signatures(describe_task(classifier, pairs=False))
+    check_signatures(
+        session.definitions,
+        saved_model_signatures(describe_task(classifier, pairs=False)),
     )
     definition = session.definitions["serving_default"]
     assert {name: info.dtype for name, info in definition.inputs.items()} == {
@@ -248,8 +250,9 @@ def test_pairs_and_regression(artefacts: Artefacts) -> None:
     second = [TEXTS[3], TEXTS[0], TEXTS[1], TEXTS[3]]
     expected = model.predict((list(TEXTS), second), verbose=0)
     with SavedModelSession(artefacts.saved_model("pairs") / "1") as session:
-        session.check_signatures(
-            saved_model_signatures(describe_task(model, pairs=True))
+        check_signatures(
+            session.definitions,
+            saved_model_signatures(describe_task(model, pairs=True)),
         )
         inputs = {"text": strings(*TEXTS), "text_pair": strings(*second)}
         outputs = session.run("serving_default", inputs)

@@ -9,9 +9,9 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from common.command_line import UsageError
+from common.saved_model_session import SavedModelSession
 from export import warm_up
 from export.saved_model import WARM_UP_BATCH_SIZES
-from export.saved_model_session import SavedModelSession
 from export.task import Task
 from tests.export.models import Artefacts
 from tests.paths import REPOSITORY

@@ -25,15 +25,16 @@ VOCABULARY = [
 ]
 
 
-def keras_hub_backbone(kind: str, wide: int = 1) -> Any:
+def keras_hub_backbone(kind: str, **others: int) -> Any:
     """Random weights, larger than fresh ones, so that every layer matters."""
     keras.utils.set_random_seed(3)
     sizes: dict[str, Any] = {
         "num_layers": 2,
         "num_heads": 4,
-        "hidden_dim": 32 * wide,
-        "intermediate_dim": 64 * wide,
+        "hidden_dim": 32,
+        "intermediate_dim": 64,
         "max_sequence_length": 24,
+        **others,
     }
     if kind == "bert":
         model = keras_hub.models.BertBackbone(len(VOCABULARY), **sizes)
@@ -44,8 +45,10 @@ def keras_hub_backbone(kind: str, wide: int = 1) -> Any:
     draw = np.random.default_rng(0)
     for variable in model.weights:
         if "seed" not in variable.path:
-            noise = draw.normal(0, 0.05, variable.shape).astype("float32")
-            variable.assign(np.asarray(variable) + noise)
+            noise = draw.normal(0, 1, variable.shape).astype("float32")
+            # As loud in wide layers as in narrow ones.
+            scale = 0.05 * (32 / sizes["hidden_dim"]) ** 0.5
+            variable.assign(np.asarray(variable) + scale * noise)
     return model
 
 
@@ -64,14 +67,17 @@ def transformers_tensors(kind: str, model: Any) -> dict[str, np.ndarray]:
     for name, value in _keras_hub_values(model).items():
         dense = value.ndim == 2 and not name.startswith("embeddings.")
         tensors[f"{kind}.{name}"] = np.ascontiguousarray(value.T if dense else value)
-    tensors[f"{kind}.embeddings.position_ids"] = np.arange(24)[None]
+    places = np.arange(model.max_sequence_length)
+    tensors[f"{kind}.embeddings.position_ids"] = places[None]
     tensors["cls.predictions.bias"] = np.zeros(len(VOCABULARY), "float32")
     return tensors
 
 
-def write_transformers(folder: Path, kind: str, model: Any, file: str) -> Path:
+def write_transformers(
+    folder: Path, kind: str, model: Any, file: str, activation: str = "gelu"
+) -> Path:
     """Writes a checkpoint directory with one of the two kinds of files."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     config = {
         "model_type": kind,
         "vocab_size": len(VOCABULARY),
@@ -81,7 +87,7 @@ def write_transformers(folder: Path, kind: str, model: Any, file: str) -> Path:
         "num_attention_heads": model.num_heads,
         "max_position_embeddings": model.max_sequence_length,
         "type_vocab_size": 2,
-        "hidden_act": "gelu",
+        "hidden_act": activation,
         "layer_norm_eps": 1e-12,
     }
     if kind == "electra":
@@ -99,16 +105,17 @@ def write_transformers(folder: Path, kind: str, model: Any, file: str) -> Path:
 
 def write_safetensors(file: Path, tensors: dict[str, np.ndarray]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    data = b""
+    parts, end = [], 0
     for name, value in tensors.items():
         header[name] = {
             "dtype": {"float32": "F32", "int64": "I64"}[value.dtype.name],
             "shape": value.shape,
-            "data_offsets": [len(data), len(data) + value.nbytes],
+            "data_offsets": [end, end + value.nbytes],
         }
-        data += value.tobytes()
+        parts.append(value.tobytes())
+        end += value.nbytes
     text = json.dumps(header).encode()
-    file.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    file.write_bytes(b"".join([len(text).to_bytes(8, "little"), text, *parts]))
 
 
 def write_pytorch(file: Path, tensors: dict[str, Any]) -> None:

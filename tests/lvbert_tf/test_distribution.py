@@ -104,6 +104,6 @@ def test_stock_optimizers_take_the_same_steps_on_two_devices() -> None:
     )
     assert done.returncode == 0, done.stderr
     differences = json.loads(done.stdout.splitlines()[-1])
-    assert len(differences) == 7
+    assert len(differences) == 7 + 3
     # Sums in another order; nothing is squared before the replicas are summed.
     assert max(differences.values()) < 1e-5, differences

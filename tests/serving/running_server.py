@@ -64,8 +64,15 @@ class RunningServer:
 
     def resident_mb(self) -> float:
         """What the process holds in memory, in MiB."""
+        return self._memory_mb("VmRSS")
+
+    def peak_mb(self) -> float:
+        """The most that it ever held, in MiB."""
+        return self._memory_mb("VmHWM")
+
+    def _memory_mb(self, name: str) -> float:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        (line,) = [line for line in lines if line.startswith("VmRSS")]
+        (line,) = [line for line in lines if line.startswith(name)]
         return round(int(line.split()[1]) / 1024, 1)
 
     def stop(self, number: signal.Signals | None = signal.SIGTERM) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
-from serving.server.embedded import EmbeddedServer
+from serving.server.batching_config import read_batching_config
+from serving.server.embedded import EmbeddedServer, ServerOptions
+from serving.server.model_config import ModelConfig
+from tests.paths import REPOSITORY
 
 pytestmark = pytest.mark.serving
 
@@ -31,6 +35,19 @@ def test_concurrent_requests_share_a_batch(batching_server: EmbeddedServer) -> N
     # Some ran together, and every batch was padded to an allowed size.
     assert {row["batch_size"] for row in rows} <= {2, 8}
     assert 8 in {row["batch_size"] for row in rows}
+
+
+def test_the_shipped_file_neither_holds_up_nor_pads_who_is_alone(
+    models: Path,
+) -> None:
+    config = read_batching_config(REPOSITORY / "serving" / "deploy" / "batching.config")
+    assert config.batch_timeout_micros == 0
+    options = ServerOptions(rest_port=0, grpc_port=0, batching=config)
+    numbers = [ModelConfig("numbers", models / "numbers")]
+    with EmbeddedServer(numbers, options) as server:
+        for rows in (1, 2):
+            answer = ask(server, "numbers", {"instances": [[1.0]] * rows}).json()
+            assert [row["batch_size"] for row in answer["predictions"]] == [rows] * rows
 
 
 def test_batched_answers_are_the_single_ones(batching_server: EmbeddedServer) -> None:
@@ -95,4 +112,5 @@ def test_a_full_queue_is_refused_at_once(batching_server: EmbeddedServer) -> Non
     assert codes.count(200) >= 2
     refused = next(answer for answer in answers if answer.status_code == 503)
     assert "full" in refused.json()["error"]
+    assert refused.headers["Retry-After"] == "1"
     assert time.monotonic() - started < 60

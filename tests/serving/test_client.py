@@ -67,6 +67,7 @@ def scripted() -> Iterator[ScriptedServer]:
 
 
 def test_long_inputs_are_split_in_order(scripted: ScriptedServer) -> None:
+    # X09, with the generated batching file in `test_deploy`.
     texts = [f"text {number}" for number in range(100)]
     with RestClient(scripted.url, "clf", max_batch=32) as client:
         assert client.predict(texts) == [text.upper() for text in texts]
@@ -99,6 +100,7 @@ def test_what_cannot_help_is_not_tried_again(scripted: ScriptedServer) -> None:
 
 
 def test_the_final_error_says_it_all(scripted: ScriptedServer) -> None:
+    # X11, with the two above; a server whose queue is full: `test_batching`.
     scripted.answer = lambda body: (503, {"error": "queue is full"})
     retry = Retry(tries=3, first_wait_s=0.01)
     with (

@@ -162,22 +162,30 @@ def test_paths_match_without_regard_to_case(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "method", "code"),
+    ("model", "signature", "method", "code"),
     [
-        ("tokens", "Classify", "INVALID_ARGUMENT"),
-        ("nope", "Classify", "INVALID_ARGUMENT"),
-        ("serving_default", "Classify", "INVALID_ARGUMENT"),
-        ("serving_default", "Regress", "INVALID_ARGUMENT"),
-        ("scores_only", "Classify", "INVALID_ARGUMENT"),
-        ("tokens", "Regress", "INVALID_ARGUMENT"),
-        ("classify", "Regress", "FAILED_PRECONDITION"),
+        # As `classifier.cc` and `regressor.cc` of the stock server look at them: how
+        # many inputs, how many outputs, the input's name, the outputs' names.
+        ("clf", "nope", "Classify", "INVALID_ARGUMENT"),
+        ("clf", "nope", "Regress", "INVALID_ARGUMENT"),
+        ("clf", "tokens", "Classify", "INVALID_ARGUMENT"),
+        ("clf", "tokens", "Regress", "INVALID_ARGUMENT"),
+        ("numbers", "serving_default", "Classify", "INVALID_ARGUMENT"),
+        ("numbers", "nothing", "Classify", "INVALID_ARGUMENT"),
+        ("clf", "serving_default", "Classify", "FAILED_PRECONDITION"),
+        ("clf", "", "Classify", "FAILED_PRECONDITION"),
+        ("clf", "scores_only", "Classify", "FAILED_PRECONDITION"),
+        ("clf", "serving_default", "Regress", "INVALID_ARGUMENT"),
+        ("clf", "scores_only", "Regress", "FAILED_PRECONDITION"),
+        ("clf", "classify", "Regress", "INVALID_ARGUMENT"),
+        ("numbers", "regress", "Classify", "FAILED_PRECONDITION"),
     ],
 )
 def test_wrong_signatures(
-    server: RunningServer, signature: str, method: str, code: str
+    server: RunningServer, model: str, signature: str, method: str, code: str
 ) -> None:
     request: Any = classification_pb2.ClassificationRequest()
-    request.model_spec.name = "clf"
+    request.model_spec.name = model
     request.model_spec.signature_name = signature
     request.input.example_list.examples.add()
     with grpc.insecure_channel(server.grpc_address) as channel:
@@ -185,3 +193,45 @@ def test_wrong_signatures(
         with pytest.raises(grpc.RpcError) as caught:
             call(request.SerializeToString(), timeout=30)
         assert caught.value.code().name == code
+    # REST has one status for both.
+    answer = requests.post(
+        f"{server.rest_url}/v1/models/{model}:{method.lower()}",
+        json={"signature_name": signature, "examples": [{}]},
+        timeout=30,
+    )
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("signature", "inputs", "code"),
+    [
+        ("nope", ("text",), "FAILED_PRECONDITION"),
+        ("__saved_model_init_op", (), "FAILED_PRECONDITION"),
+        ("serving_default", (), "INVALID_ARGUMENT"),
+        ("serving_default", ("text", "more"), "INVALID_ARGUMENT"),
+        ("tokens", ("text",), "INVALID_ARGUMENT"),
+        # Examples are texts, but no readable ones.
+        ("classify", ("inputs",), "INVALID_ARGUMENT"),
+    ],
+)
+def test_wrong_signatures_of_predict(
+    server: RunningServer, signature: str, inputs: tuple[str, ...], code: str
+) -> None:
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "clf"
+    request.model_spec.signature_name = signature
+    for name in inputs:
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(["no Example"]))
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.Predict(request, timeout=30)
+    assert caught.value.code().name == code
+    columns = {name: ["no Example"] for name in inputs}
+    answer = requests.post(
+        f"{server.rest_url}/v1/models/clf:predict",
+        json={"signature_name": signature, "inputs": columns},
+        timeout=30,
+    )
+    # In columns REST ignores what the signature lacks, as the stock server does.
+    assert answer.status_code == (200 if "more" in inputs else 400)

@@ -1,6 +1,7 @@
 """models.config, batching.config, monitoring.config: what is read, what is refused."""
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.command_line import UsageError
+from serving.serve import _follow
 from serving.server.batching_config import (
     BatchingConfig,
     read_batching_config,
@@ -21,7 +23,11 @@ from serving.server.model_config import (
     parse_model_argument,
     read_models_config,
 )
-from serving.server.text_proto import read_text_proto
+from serving.server.text_proto import (
+    BatchingParameters,
+    MonitoringConfig,
+    parse_text_proto,
+)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -49,23 +55,30 @@ def test_batching_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("max_batch_size { value: 0 }", [":1: max_batch_size", "at least 1", "0"]),
-        ("\nmax_batch_size: 8", [":2: max_batch_size", "{ value: ... }", "8"]),
-        ("max_batch_size { size: 8 }", ["{ value: ... }", "size"]),
-        ("max_batch_size { value: 8 } max_batch_size { value: 8 }", ["given twice"]),
-        ("max_batchsize { value: 8 }", ["unknown field", "max_batch_size"]),
+        ("max_batch_size { value: 0 }", ["max_batch_size", "at least 1", "0"]),
+        ("max_batch_size {}", ["max_batch_size", "at least 1", "0"]),
+        ("batch_timeout_micros { value: -1 }", ["batch_timeout_micros", "-1"]),
+        ("\nmax_batch_size: 8", [":2:", "max_batch_size", 'Expected "{"']),
+        ("max_batch_size { size: 8 }", [":1:", "size"]),
+        (
+            "max_batch_size { value: 8 } max_batch_size { value: 8 }",
+            [":1:", "multiple"],
+        ),
+        ("max_batchsize { value: 8 }", [":1:", "max_batchsize", "max_batch_size"]),
         ("pad_variable_length_inputs: true", ["[CLS]", "pad_variable_length_inputs"]),
         ("allowed_batch_sizes: 8 allowed_batch_sizes: 4", ["ascending", "[8, 4]"]),
+        ("allowed_batch_sizes: 0", ["allowed_batch_sizes", "at least 1"]),
         (
             "max_batch_size { value: 16 } allowed_batch_sizes: 8",
             ["largest batch (16)", "Received: 8"],
         ),
         ("max_execution_batch_size { value: 8 }", ["enable_large_batch_splitting"]),
-        ("max_batch_size { value: 8", [":1:", "the end of the file"]),
-        ("max_batch_size { value: }", ["a value for value", "}"]),
-        ("max_batch_size { value 8 }", ["':' or '{'"]),
+        ("max_batch_size { value: 8", [":1:", 'Expected "}"']),
+        ("max_batch_size { value: }", [":1:", "}"]),
+        ("max_batch_size { value 8 }", [":1:", 'Expected ":"']),
         ("max_batch_size @ 8", [":1:", "@"]),
-        ("num_batch_threads { value: many }", ["a whole number", "many"]),
+        ("num_batch_threads { value: many }", [":1:", "many"]),
+        ("num_batch_threads { value: 99999999999999999999 }", [":1:", "out of range"]),
     ],
 )
 def test_batching_errors(tmp_path: Path, text: str, parts: list[str]) -> None:
@@ -105,31 +118,32 @@ def test_monitoring(tmp_path: Path, text: str, expected: str | None) -> None:
     ],
 )
 def test_monitoring_errors(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match=r"file\.config:1: \w+"):
+    with pytest.raises(
+        UsageError, match=r"file\.config:(1:\d+ :| prometheus_config: path)"
+    ):
         read_monitoring_config(written(tmp_path, text))
 
 
-@given(st.text(alphabet="ab_{}<>[]:\"'#\\ \n,;1-.é", max_size=40))
-def test_any_text_gives_fields_or_a_usage_error(text: str) -> None:
-    path = Path(__file__).parent / "never-written"
-    from serving.server import text_proto
-
+@given(
+    st.one_of(
+        st.text(alphabet="ab_{}<>[]:\"'#\\ \n,;1-.é", max_size=40),
+        st.lists(
+            st.sampled_from(
+                [
+                    *("max_batch_size", "allowed_batch_sizes", "path", "value"),
+                    *("{", "}", "<", "[1,", ":", "#", "\n"),
+                    *("1", "-1", "9" * 30, '"\\x"', "true"),
+                ]
+            ),
+            max_size=12,
+        ).map(" ".join),
+    )
+)
+def test_any_text_is_read_or_a_usage_error(text: str) -> None:
     # Any other exception fails the test.
-    with contextlib.suppress(UsageError):
-        text_proto._Reader(path, text).read()
-
-
-def test_repeated_fields_and_strings(tmp_path: Path) -> None:
-    fields = read_text_proto(written(tmp_path, 'a: "x\\"y"\nb { c: -1 } b {} d: [1 2]'))
-    assert [(field.name, field.line) for field in fields] == [
-        ("a", 1),
-        ("b", 2),
-        ("b", 2),
-        ("d", 2),
-        ("d", 2),
-    ]
-    assert fields[0].value == 'x"y'
-    assert fields[2].value == []
+    for message in (BatchingParameters(), MonitoringConfig()):
+        with contextlib.suppress(UsageError):
+            parse_text_proto(Path("some.config"), text, message)
 
 
 def test_models_config(tmp_path: Path) -> None:
@@ -190,6 +204,25 @@ def test_models_config_errors(tmp_path: Path, text: str, part: str) -> None:
         read_models_config(written(tmp_path, text))
     assert part in str(caught.value)
     assert "file.config" in str(caught.value)
+
+
+def test_a_followed_file_may_vanish_and_come_back(tmp_path: Path) -> None:
+    """As an editor or a config map replaces it."""
+    text = "model_config_list {{ config {{ name: '{}' base_path: '/m' }} }}"
+    path = written(tmp_path, text.format("a"))
+    refresh = _follow(path)
+    assert refresh() is None
+    other = tmp_path / "other"
+    other.write_text(text.format("b"))
+    # Of the same size, and made to look as old.
+    status = path.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    path.unlink()
+    with pytest.raises(UsageError, match=r"file\.config: cannot be read"):
+        refresh()
+    other.rename(path)
+    assert [model.name for model in refresh() or ()] == ["b"]
+    assert refresh() is None
 
 
 def test_model_argument(tmp_path: Path) -> None:

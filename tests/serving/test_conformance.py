@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 import requests
@@ -12,16 +13,13 @@ from tests.serving.running_server import RunningServer
 pytestmark = pytest.mark.serving
 
 
-# The runner leaves its connections to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_all_cases_hold(
+def check_all_cases(
     server: RunningServer,
+    cases: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every case, REST and gRPC; the runner keeps those that may kill it for last."""
-    cases = require_shared("serving/conformance.json")
     script = require_shared("serving/run_conformance.py")
     spec = importlib.util.spec_from_file_location("run_conformance", script)
     assert spec is not None
@@ -35,6 +33,40 @@ def test_all_cases_hold(
     report = capsys.readouterr().out
     assert failed == 0, report
     assert "129 of 129 cases hold" in report
+
+
+# The runner leaves its connections to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.export
+def test_all_cases_hold_of_an_export(
+    own_server: RunningServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a classifier that this project exported, with all signatures it can have."""
+    text = require_shared("serving/conformance.json").read_text()
+    # The cases ask for a model called clf, which is the toy of other tests here.
+    cases = tmp_path / "conformance.json"
+    cases.write_text(text.replace("clf", "own"))
+    check_all_cases(own_server, cases, monkeypatch, capsys)
     # The server has lived through it all.
-    status = requests.get(f"{server.rest_url}/v1/models/clf/metadata", timeout=10)
-    assert status.status_code == 200
+    for name in ("own", "clf"):
+        status = requests.get(
+            f"{own_server.rest_url}/v1/models/{name}/metadata", timeout=10
+        )
+        assert status.status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.slow
+def test_all_cases_hold_of_a_toy(
+    server: RunningServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a graph that others wrote."""
+    cases = require_shared("serving/conformance.json")
+    check_all_cases(server, cases, monkeypatch, capsys)

@@ -12,20 +12,17 @@ import requests
 from serving.server.demo import PAGE
 from serving.server.embedded import EmbeddedServer, ServerOptions
 from serving.server.model_config import ModelConfig
-from tests.export.models import TEXTS, VOCABULARY, Artefacts, session_artefacts
+from tests.export.models import TEXTS, VOCABULARY
 from tests.serving.running_server import RunningServer
 
 pytestmark = [pytest.mark.serving, pytest.mark.export]
 
 
 @pytest.fixture(scope="module")
-def demo(
-    models: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedServer]:
+def demo(models: Path, own_export: Path) -> Iterator[EmbeddedServer]:
     """The project's own export, and the toy models, with the page."""
-    artefacts: Artefacts = session_artefacts(tmp_path_factory)
     configs = [
-        ModelConfig("own", artefacts.saved_model()),
+        ModelConfig("own", own_export),
         ModelConfig("clf", models / "clf"),
         ModelConfig("numbers", models / "numbers"),
     ]

@@ -37,6 +37,7 @@ def test_the_embedded_server_reads_them() -> None:
     assert isinstance(models[0].policy, Specific)
     assert set(models[0].labels.values()) <= set(models[0].policy.versions)
     batching = read_batching_config(DEPLOY / "batching.config")
+    # X09
     assert batching.allowed_batch_sizes[-1] == batching.max_batch_size
     path = read_monitoring_config(DEPLOY / "monitoring.config")
     assert path == "/monitoring/prometheus/metrics"
@@ -161,14 +162,83 @@ def test_kserve_containers_match_the_schema_of_pods() -> None:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "a"},
-            "spec": {"containers": [container]},
+            "spec": {
+                "containers": [
+                    container,
+                    {**container, "name": "b", "resources": model["resources"]},
+                ]
+            },
         }
     )
     assert model["runtime"] == runtime["metadata"]["name"]
-    assert set(model) == {
-        *("modelFormat", "runtime", "protocolVersion", "storageUri"),
-        *("readinessProbe", "resources"),
+
+
+def closed(required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
     }
+
+
+TEXT, FLAG, COUNT = ({"type": kind} for kind in ("string", "boolean", "integer"))
+ANYTHING: dict[str, Any] = {}  # of Kubernetes: checked as parts of a pod, above
+PROTOCOLS = {"enum": ["v1", "v2", "grpc-v1", "grpc-v2"]}
+NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
+NAMED = closed("name", name=NAME)
+# Of the fields that KServe's definitions (v1alpha1, v1beta1) have, those used here.
+KSERVE = {
+    "ServingRuntime": closed(
+        "apiVersion kind metadata spec",
+        apiVersion={"const": "serving.kserve.io/v1alpha1"},
+        kind=TEXT,
+        metadata=NAMED,
+        spec=closed(
+            "containers",
+            supportedModelFormats={
+                "type": "array",
+                "items": closed(
+                    "name", name=TEXT, version=TEXT, autoSelect=FLAG, priority=COUNT
+                ),
+            },
+            protocolVersions={"type": "array", "items": PROTOCOLS},
+            containers={"type": "array", "minItems": 1, "items": ANYTHING},
+        ),
+    ),
+    "InferenceService": closed(
+        "apiVersion kind metadata spec",
+        apiVersion={"const": "serving.kserve.io/v1beta1"},
+        kind=TEXT,
+        metadata=NAMED,
+        spec=closed(
+            "predictor",
+            predictor=closed(
+                "model",
+                minReplicas=COUNT,
+                model=closed(
+                    "modelFormat",
+                    modelFormat=closed("name", name=TEXT, version=TEXT),
+                    runtime=TEXT,
+                    protocolVersion=PROTOCOLS,
+                    storageUri={"type": "string", "pattern": "^(pvc|gs|s3|https?)://"},
+                    readinessProbe=ANYTHING,
+                    resources=ANYTHING,
+                ),
+            ),
+        ),
+    ),
+}
+
+
+def test_kserve_objects_match_their_definitions() -> None:
+    objects = documents("kserve.yaml")
+    assert [document["kind"] for document in objects] == list(KSERVE)
+    for document in objects:
+        jsonschema.validate(document, KSERVE[document["kind"]])
+    objects[1]["spec"]["predictor"]["model"]["storageURI"] = "pvc://a"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(objects[1], KSERVE["InferenceService"])
 
 
 METRIC = re.compile(r":tensorflow:serving:\w+")

@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import grpc
 import numpy as np
@@ -15,7 +17,9 @@ import requests
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from serving.server.embedded import EmbeddedServer, ServerOptions
-from serving.server.limits import Gate, Limits, work
+from serving.server.gate import Gate
+from serving.server.grpc_messages import Screen
+from serving.server.limits import Limits, work
 from serving.server.model_config import ModelConfig
 from serving.server.status import ServingError
 from tests.serving.running_server import RunningServer
@@ -192,6 +196,51 @@ def test_a_head_that_trickles_in_ends_on_a_kept_connection_too(
         assert opened.recv(4096).startswith(b"HTTP/1.1 408")
 
 
+def test_who_takes_no_answers_is_cut_off(models: Path) -> None:
+    """Answers that nobody reads must not fill the memory."""
+    options = ServerOptions(rest_port=0, grpc_port=0, limits=Limits(read_timeout_s=0.5))
+    body = b'{"instances": [[%s1.0]]}' % (b"1.0, " * 60_000)
+    request = (
+        b"POST /v1/models/numbers:predict HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
+    numbers = [ModelConfig("numbers", models / "numbers")]
+    with EmbeddedServer(numbers, options) as server, socket.socket() as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        opened.settimeout(20)
+        opened.connect(("127.0.0.1", int(server.rest_url.rsplit(":", 1)[1])))
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            opened.sendall(request * 100)
+
+
+@pytest.mark.parametrize("sent", ["", "Content-Length: 27\r\n\r\n"])
+@pytest.mark.parametrize("client", ["ready", "starved"])
+def test_a_server_that_is_busy_does_not_call_its_clients_late(
+    small: EmbeddedServer, sent: str, client: str
+) -> None:
+    """What arrives while the event loop stands still has arrived.
+
+    And a client that shares the busy machine gets the time that it was due.
+    """
+    head = "POST /v1/models/clf:predict HTTP/1.1\r\nHost: x\r\n"
+    request = f'{head}Content-Length: 27\r\n\r\n{{"instances": ["a", "bad"]}}'
+    before = f"{head}{sent}"
+    port = int(small.rest_url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        opened.sendall(before.encode())
+        time.sleep(0.1)
+        loop = small._http._clock.loop
+        assert loop is not None
+        # Three times as long as a head or a body may take.
+        loop.call_soon_threadsafe(time.sleep, 1.5)
+        over = threading.Event()
+        loop.call_soon_threadsafe(over.set)
+        if client == "starved":
+            over.wait(20)
+        opened.sendall(request[len(before) :].encode())
+        assert opened.recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_connections_are_counted(small: EmbeddedServer) -> None:
     port = int(small.rest_url.rsplit(":", 1)[1])
     with contextlib.ExitStack() as stack:
@@ -214,6 +263,56 @@ def test_work_counts_the_longest_row_for_each() -> None:
     assert work({}) == 1
 
 
+def test_large_answers_are_refused_before_they_are_computed() -> None:
+    limits = Limits(max_output_values=1000)
+    ids = {"input_ids": np.zeros([4, 10], np.int32)}
+    limits.check_outputs(ids, {"hidden": (None, None, 24), "any": None, "one": ()})
+    with pytest.raises(ServingError, match=r"values.*1000 \(--max-output-values\)"):
+        limits.check_outputs(ids, {"hidden": (None, None, 25), "pooled": (None, 1)})
+    # A masked language model has logits for each position, not for each token.
+    shapes = {"logits": (None, None, 250)}
+    one = {"mask_positions": np.zeros([4, 1], np.int32)}
+    limits.check_outputs(ids | one, shapes)
+    many = {"mask_positions": np.zeros([4, 2], np.int32)}
+    with pytest.raises(ServingError, match="Received: 2000"):
+        limits.check_outputs(ids | many, shapes)
+
+
+def test_grpc_messages_are_counted_together() -> None:
+    """Many large ones at once are refused, not held."""
+    plain = grpc.unary_unary_rpc_method_handler(
+        lambda request, context: request, lambda data: data.decode()
+    )
+    details = SimpleNamespace(method="/any")
+    handler = Screen(max_bytes=300).intercept_service(lambda _: plain, details)
+    read, context = handler.request_deserializer, MagicMock()
+    first = read(b"a" * 200)
+    assert handler.unary_unary(first, context) == "a" * 200
+    refused = read(b"b" * 200)
+    handler.unary_unary(read(b"c" * 100), context)
+    context.abort.side_effect = RuntimeError
+    with pytest.raises(RuntimeError):
+        handler.unary_unary(refused, context)
+    code, text = context.abort.call_args.args
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert "--max-bodies-mb" in text
+    # Once the first is forgotten there is room again, also for a damaged one; and one
+    # alone may be as large as a message can be.
+    del first
+    for data in (b"\xff" * 200, b"d" * 200, b"e" * 999):
+        with contextlib.suppress(RuntimeError):
+            handler.unary_unary(read(data), context)
+    codes = [call.args[0] for call in context.abort.call_args_list]
+    assert codes == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INVALID_ARGUMENT]
+
+
+def test_grpc_holds_no_more_calls_than_their_messages_allow() -> None:
+    assert Limits().grpc_pending(16) == 64
+    assert Limits().grpc_pending(128) == 128
+    assert Limits(max_pending=8).grpc_pending(16) == 8
+    assert Limits(max_request_bytes=2**31).grpc_pending(1) == 1
+
+
 def test_what_does_not_fit_waits_its_turn() -> None:
     gate = Gate(10)
     order: list[str] = []
@@ -234,10 +333,11 @@ def test_what_does_not_fit_waits_its_turn() -> None:
         thread.join(10)
     assert order == ["large", "small"]
     # More than there is runs alone.
+    hasty = Gate(10, patience_s=0.01)
     with (
-        gate.admit(99),
+        hasty.admit(99),
         pytest.raises(ServingError, match="--max-tokens-computing"),
-        gate.admit(1, timeout_s=0.01),
+        hasty.admit(1),
     ):
         pass
 
@@ -256,6 +356,6 @@ def test_help_names_each_limit() -> None:
     assert defaults["max_text_kb"] * 2**10 == limits.max_text_bytes
     assert defaults["read_timeout_ms"] / 1000 == limits.read_timeout_s
     counts = ("max_rows", "max_tokens", "max_tokens_computing", "max_pending")
-    for name in (*counts, "max_connections"):
+    for name in (*counts, "max_connections", "max_output_values"):
         assert defaults[name] == getattr(limits, name)
         assert f"(default {defaults[name]})" in " ".join(parser.format_help().split())

@@ -69,6 +69,36 @@ def test_a_new_version_replaces_the_old(
     assert states == [(2, State.AVAILABLE), (1, State.END)]
 
 
+def resident_mb() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = [line for line in lines if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+def test_a_swap_leaves_no_memory_behind(saved: Path, tmp_path: Path) -> None:
+    """A server that swaps versions for weeks must not grow; 4.6 MB stayed of each."""
+    publish(saved, tmp_path, "1")
+    made = ModelRepository([ModelConfig("m", tmp_path)], load)
+    made.update(strict=True)
+    numbers = {"numbers": np.array([[1.0]], np.float32)}
+
+    def swap(number: int) -> None:
+        publish(saved, tmp_path, str(number))
+        made.update(strict=True)
+        with made.lease("m") as (servable, version):
+            assert version == number
+            servable.run(servable.signatures["serving_default"], numbers)
+
+    for number in range(2, 6):
+        swap(number)
+    before = resident_mb()
+    for number in range(6, 12):
+        swap(number)
+    grown = resident_mb() - before
+    made.close()
+    assert grown < 12, f"six swaps left {grown:.1f} MB"
+
+
 def test_running_requests_finish_on_the_old_version(
     repository: ModelRepository, saved: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +187,7 @@ def test_closing_waits_for_running_requests(
     timer.join()
 
 
+# X07, on the server's side; on the exporter's: `tests/export/test_saved_model.py`.
 def test_version_names(saved: Path, tmp_path: Path) -> None:
     for name in ("1", "001", "20", "x3", "-4", "5.0", "9" * 25):
         publish(saved, tmp_path, name)
@@ -257,6 +288,26 @@ def test_any_exception_of_a_loader_ends_the_version(
         made.update(strict=True)
     (status,) = made.status("m")
     assert status.state is State.END
+    made.close()
+
+
+def test_a_version_that_the_server_was_too_busy_for_is_tried_again(
+    saved: Path, tmp_path: Path
+) -> None:
+    publish(saved, tmp_path, "1")
+    tries: list[str] = []
+
+    def busy_at_first(name: str, path: Path) -> Servable:
+        tries.append(name)
+        if len(tries) == 1:
+            raise ServingError(Code.UNAVAILABLE, "no room for a warm-up request")
+        return Servable(path)
+
+    made = ModelRepository([ModelConfig("m", tmp_path)], busy_at_first)
+    made.update()
+    assert made.available() == {"m": []}
+    made.update()
+    assert made.available() == {"m": [1]}
     made.close()
 
 

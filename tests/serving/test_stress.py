@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.stress import draw, stress, verdict
+from tests.serving.stress.record import draw, verdict
+from tests.serving.stress.run import stress
 
 pytestmark = pytest.mark.serving
 

@@ -100,11 +100,11 @@ class RoutedLayers:
 
         def update(j: int, i: int) -> Any:
             own = self.layout.of_letter(j, gradients[i])
-            of_letter = self._by_letter(weights[i])[j]
+            letter_weights = self._by_letter(weights[i])[j]
             pairs = self._by_letter(moments[i], each=2)[j]
             for n, variable in enumerate(self.layers[j].trainable_variables):
                 optimizer.updater(variable)(
-                    of_letter[n],
+                    letter_weights[n],
                     pairs[2 * n],
                     pairs[2 * n + 1],
                     own[n],

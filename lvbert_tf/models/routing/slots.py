@@ -32,7 +32,7 @@ class SlotLayout(abc.ABC):
     @property
     @abc.abstractmethod
     def specs(self) -> list[tf.TensorSpec]:
-        """The slots' dtypes, and their shapes as far as they are known."""
+        """Returns the slots' dtypes, and their shapes as far as they are known."""
 
     @abc.abstractmethod
     def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
@@ -56,7 +56,7 @@ class SharedSlots(SlotLayout):
 
     @property
     def specs(self) -> list[tf.TensorSpec]:
-        """The slots' dtypes; their shapes depend on the letter."""
+        """Returns the slots' dtypes; their shapes depend on the letter."""
         return [tf.TensorSpec(None, self._dtype)] * self._count
 
     def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
@@ -95,16 +95,16 @@ class SeparateSlots(SlotLayout):
 
     @property
     def specs(self) -> list[tf.TensorSpec]:
-        """The slots' shapes and dtypes."""
+        """Returns the slots' shapes and dtypes."""
         return [
             tf.TensorSpec(shape, self._dtype)
-            for of_letter in self._shapes
-            for shape in of_letter
+            for letter_shapes in self._shapes
+            for shape in letter_shapes
         ]
 
     def read(self, letter: Any, weights: Sequence[Sequence[tf.Variable]]) -> Slots:
         """Returns slots that hold the weights of every letter."""
-        return [v.read_value() for of_letter in weights for v in of_letter]
+        return [v.read_value() for letter_weights in weights for v in letter_weights]
 
     def of_letter(self, letter: int, slots: Slots) -> list[Any]:
         """Returns the letter's own slots."""
@@ -115,6 +115,6 @@ class SeparateSlots(SlotLayout):
         """Returns slots that hold `values` for one letter and zeros for all others."""
         return [
             values[i] if j == letter else tf.zeros(shape, self._dtype)
-            for j, of_letter in enumerate(self._shapes)
-            for i, shape in enumerate(of_letter)
+            for j, letter_shapes in enumerate(self._shapes)
+            for i, shape in enumerate(letter_shapes)
         ]

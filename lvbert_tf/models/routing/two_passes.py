@@ -81,12 +81,12 @@ def two_passes(
 
 def _depending(operations: Iterable[Any], roots: Iterable[Any]) -> set[Any]:
     """Returns the operations, given in order, that wait for one of the roots."""
-    found = {tensor.op for tensor in roots}
+    consumers = {tensor.op for tensor in roots}
     for operation in operations:
         sources = (*(t.op for t in operation.inputs), *operation.control_inputs)
-        if not found.isdisjoint(sources):
-            found.add(operation)
-    return found
+        if not consumers.isdisjoint(sources):
+            consumers.add(operation)
+    return consumers
 
 
 def make_stacks(passes: Iterable[TwoPasses]) -> Stacks:

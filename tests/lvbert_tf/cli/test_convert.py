@@ -60,7 +60,7 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     folder = require_shared("golden/encoder/short_11")
     checkpoint = str(folder / "model.ckpt")
     for options, message in (
-        (("--num-heads", "0"), "--num-heads must be at least 1"),
+        (("--num-heads", "0"), "--num-heads: expected a whole number of at least 1"),
         (("--vocabulary", missing), "no such file"),
     ):
         status, _, errors = run(

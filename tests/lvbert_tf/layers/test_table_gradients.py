@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import lvbert_tf
 from lvbert_tf.layers.embeddings import Embeddings
+from lvbert_tf.optimization import AdamW
+from tests.lvbert_tf.batches import TINY_SIZES, VOCABULARY_SIZE, pretraining_batch
+from tests.lvbert_tf.models.tiny import classifier
 
 OPTIMIZERS = {
     "adam": lambda: keras.optimizers.Adam(0.1),
@@ -71,3 +75,51 @@ def test_repeated_tokens_move_as_with_a_dense_gradient(name: str) -> None:
     for a, b in zip(found, expected, strict=True):
         # Float32 sums in another order; Adam divides small numbers by small ones.
         np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def _stages() -> dict[str, Any]:
+    """Returns a function for each stage that takes one step with `AdamW`."""
+    batch = pretraining_batch(rows=2)
+    sizes = {**TINY_SIZES, "dropout": 0.0, "attention_dropout": 0.0}
+
+    def built(model: Any) -> Any:
+        model.compile(AdamW(1e-2), run_eagerly=True)
+        model.optimizer.build(model.trainable_variables)
+        return model
+
+    def encoder() -> Any:
+        return lvbert_tf.LVBertBackbone(VOCABULARY_SIZE, "f", **sizes)
+
+    def supernet() -> Any:
+        model = lvbert_tf.LVBertSupernet(VOCABULARY_SIZE, num_layers=1, **sizes)
+        return built(model).train_step(pretraining_batch(rows=2, route=[0]))
+
+    return {
+        "mlm": lambda: built(lvbert_tf.LVBertMaskedLM(encoder())).train_step(batch),
+        "electra": lambda: built(lvbert_tf.LVBertElectra(encoder(), 0.5)).train_step(
+            batch
+        ),
+        "fit": lambda: built(classifier()).fit(["a a film"], [1], verbose=0),
+        "supernet": supernet,
+    }
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["mlm", "electra", "fit", pytest.param("supernet", marks=pytest.mark.slow)],
+)
+def test_every_stage_merges_in_one_place(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    merge = AdamW.sum_and_clip
+
+    def spy(self: AdamW, gradients: Any) -> Any:
+        calls.append([type(gradient) for gradient in gradients])
+        return merge(self, gradients)
+
+    monkeypatch.setattr(AdamW, "sum_and_clip", spy)
+    _stages()[stage]()
+    assert len(calls) == 1
+    # Dense before any optimizer sees them, Keras' own included.
+    assert not any(issubclass(kind, tf.IndexedSlices) for kind in calls[0])

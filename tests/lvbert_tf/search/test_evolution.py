@@ -277,11 +277,11 @@ def test_initial_candidates_lead_the_first_generation() -> None:
 
 def test_ask_is_stable_and_tell_is_strict() -> None:
     search = EvolutionSearch(SearchSpace("csf", 24), seed=0)
-    with pytest.raises(ValueError, match="Told 1 candidates where 0 were asked"):
+    with pytest.raises(ValueError, match="the 0 candidates .*Received: 1"):
         search.tell({TARGET: 1.0})
     generation = search.ask()
     assert search.ask() == generation
-    with pytest.raises(ValueError, match="Told 49"):
+    with pytest.raises(ValueError, match="Received: 49"):
         search.tell({c: 0.0 for c in generation[1:]})
     with pytest.raises(ValueError, match="must be a number"):
         search.tell({c: float("nan") for c in generation})

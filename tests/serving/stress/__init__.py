@@ -1,0 +1,1 @@
+"""A server at saturation while its versions change: ``make stress``."""
