@@ -69,23 +69,23 @@ def _task(task: str) -> dict[str, Any]:
     began = time.perf_counter()
     step(*problem.batch(bucketed[0], WINDOW), np.int32(0))[0].numpy()
     first = time.perf_counter() - began
-    for number, (short, full) in enumerate(zip(bucketed, plain, strict=True)):
+    for index, (short, full) in enumerate(zip(bucketed, plain, strict=True)):
         longest = int(problem.lengths[short].max())
         for name, rows, width in (
             ("dynamic", short, rounded(longest, WINDOW)),
             ("padded", full, WINDOW),
         ):
             began = time.perf_counter()
-            step(*problem.batch(rows, width), np.int32(number))[0].numpy()
+            step(*problem.batch(rows, width), np.int32(index))[0].numpy()
             seconds[name].append(time.perf_counter() - began)
     rates = {name: BATCH / float(np.mean(taken)) for name, taken in seconds.items()}
-    found = {
+    figures = {
         **rates,
         "ratio": rates["dynamic"] / rates["padded"],
         "first_step_seconds": first,
         "mean_tokens": float(problem.lengths.mean()),
     }
-    return {**found, **_torch(task, data.train, rates["dynamic"])}
+    return {**figures, **_torch(task, data.train, rates["dynamic"])}
 
 
 def _torch(task: str, train: Any, ours: float) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def main() -> None:
     model.train()
     size, seconds, examples = given["batch"], 0.0, 0
     rows = given["rows"]
-    for number, start in enumerate(range(0, len(rows), size)):
+    for index, start in enumerate(range(0, len(rows), size)):
         part = rows[start : start + size]
         began = time.perf_counter()
         inputs = tokenizer(
@@ -48,7 +48,7 @@ def main() -> None:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if number >= 3:
+        if index >= 3:
             seconds += time.perf_counter() - began
             examples += len(part)
     print(json.dumps({"examples_per_second": examples / seconds}))

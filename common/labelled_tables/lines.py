@@ -122,8 +122,8 @@ def find_table(folder: Path, stem: str, formats: tuple[str, ...] = ()) -> Path:
         )
     names = [
         f"{stem}{suffix}{compression}"
-        for suffix, found in FORMATS.items()
-        if not formats or found in formats
+        for suffix, kind in FORMATS.items()
+        if not formats or kind in formats
         for compression in ("", *COMPRESSION_SUFFIXES)
     ]
     there = [folder / name for name in names if (folder / name).is_file()]

@@ -108,10 +108,15 @@ def _check_header(path: Path, header: Sequence[str], separator: str) -> None:
     if len(header) == 1:
         for other, name in _NAMES.items():
             if other != separator and other in header[0]:
+                hint = (
+                    "Save it with commas or tabs between the cells"
+                    if other == ";"
+                    else "Give the format as an option, or name the file by it"
+                )
                 raise UsageError(
                     f"{path}:1: expected a header of names separated by "
                     f"{_NAMES[separator]}, found {header[0]!r}, separated by {name}. "
-                    "Give the format as an option, or name the file by it"
+                    f"{hint}"
                 )
 
 

@@ -1,5 +1,6 @@
 """LVBertSpanPredictor: answers questions by spans of a text."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -233,6 +234,10 @@ class LVBertSpanPredictor(SpanPredictor):
                 an empty list; None always answers where a span was found. The
                 official code uses -2.75 for SQuAD 2.0.
 
+        Warns:
+            UserWarning: if questions are longer than `max_question_length` tokens,
+                with how many tokens are cut off them.
+
         Raises:
             ValueError: without a preprocessor, or if the lists differ in length.
         """
@@ -250,6 +255,13 @@ class LVBertSpanPredictor(SpanPredictor):
             raise ValueError(
                 "Expected as many contexts as questions. Received: "
                 f"{len(questions)} questions and {len(contexts)} contexts"
+            )
+        cut = self.preprocessor.question_tokens_cut(questions)
+        if cut:
+            warnings.warn(
+                f"questions are cut to {self.preprocessor.max_question_length} tokens, "
+                f"the preprocessor's `max_question_length`: {cut} tokens are lost",
+                stacklevel=2,
             )
         scored = self._answers(
             questions, contexts, batch_size, max_answer_length, n_best
@@ -272,8 +284,8 @@ class LVBertSpanPredictor(SpanPredictor):
     ) -> list[tuple[list[Answer], float]]:
         """Answers questions, and scores that there is no answer for each.
 
-        As `answer` without a threshold; a question whose spans are all impossible gets
-        an empty list, and a score all the same.
+        As `answer` without a threshold and without its warning; a question whose spans
+        are all impossible gets an empty list, and a score all the same.
         """
         return list(
             self._answers(questions, contexts, batch_size, max_answer_length, n_best)

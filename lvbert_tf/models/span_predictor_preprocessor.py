@@ -170,6 +170,15 @@ class LVBertSpanPredictorPreprocessor(Preprocessor):
             int(tensors.question_tokens_cut.numpy().sum()),
         )
 
+    def question_tokens_cut(self, questions: Sequence[str]) -> int:
+        """Returns how many tokens questions lose to `max_question_length`."""
+        if not len(questions):
+            return 0
+        with tf.device("cpu"):
+            asked = self.tokenizer.tokenize_strings(tf.constant(list(questions)))
+            over = tf.maximum(asked.row_lengths() - self.max_question_length, 0)
+            return int(tf.reduce_sum(over).numpy())
+
     def window_tensors(self, question: tf.Tensor, context: tf.Tensor) -> WindowTensors:
         """Returns the windows of strings (B,), in operations that a graph can hold."""
         layout = self._layout(question, context)

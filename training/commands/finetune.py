@@ -12,6 +12,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     add_stage_arguments(parser, experiment.FinetuneExperiment, experiment.FLAGS)
     parser.add_argument(
+        "--official",
+        action="store_true",
+        help="what the official code does where the defaults differ: "
+        f"{', '.join(experiment.OFFICIAL)}; other options win",
+    )
+    parser.add_argument(
         "--processes",
         type=at_least(1),
         default=1,
@@ -23,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command."""
     overrides = overrides_of(arguments, experiment.FLAGS)
+    if arguments.official:
+        overrides = [*experiment.OFFICIAL, *overrides]
     settings = experiment.load(arguments.config, overrides)
 
     from training.finetuning.stage import run

@@ -71,8 +71,10 @@ class ClassifierProblem:
         """Returns the figures on dev, and those of further parts under their names."""
         figures: dict[str, Any] = {}
         for name in self.dev:
-            found = self.targets.figures(self.logits(name, label), self.values(name))
-            figures |= found if name == "dev" else {name: found}
+            figures_of_part = self.targets.figures(
+                self.logits(name, label), self.values(name)
+            )
+            figures |= figures_of_part if name == "dev" else {name: figures_of_part}
         return figures
 
     def values(self, part: str) -> Array:
@@ -145,7 +147,7 @@ def predict(
 ) -> Array:
     """Returns the outputs of encoded texts in their order, float32 (N, C)."""
     order = np.argsort(encoded.lengths, kind="stable")
-    found: Array | None = None
+    outputs: Array | None = None
     size = 32
     with Progress(len(order), "examples", label) as progress:
         for start in range(0, len(order), size):
@@ -154,12 +156,12 @@ def predict(
             if problem.pads_freely:
                 width = rounded(int(encoded.lengths[rows].max()), width)
             values = scores(encoded.batch(rows, width)).numpy()
-            if found is None:
-                found = np.zeros((len(order), values.shape[1]), np.float32)
-            found[rows] = values
+            if outputs is None:
+                outputs = np.zeros((len(order), values.shape[1]), np.float32)
+            outputs[rows] = values
             progress.update(len(rows))
-    assert found is not None
-    return found
+    assert outputs is not None
+    return outputs
 
 
 def pads_freely(backbone: Any) -> bool:

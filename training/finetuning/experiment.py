@@ -32,6 +32,14 @@ class TaskSection:
         "column of the second texts; empty: text_pair where there is one", ""
     )
     label_column: str = setting("column of the labels", "label")
+    question_column: str = setting(
+        "of a span task: column of the questions", "question"
+    )
+    context_column: str = setting("column of the texts that may answer", "context")
+    answer_column: str = setting("column of the answers; empty cells: none", "answer")
+    start_column: str = setting(
+        "column of the characters where answers stand in their contexts", "answer_start"
+    )
     label_separator: str = setting("between the classes of a multi_label cell", ",")
     format: str = setting(
         "of the table; auto: by the name of its file", "auto", choices=FORMAT_CHOICES
@@ -196,13 +204,14 @@ class FinetuneExperiment:
         Raises:
             ValueError: naming the settings.
         """
-        if bool(self.data.train) != bool(self.data.dev) or not (
-            self.data.directory or self.data.train
+        if bool(self.data.train) != bool(self.data.dev) or (
+            bool(self.data.directory) == bool(self.data.train)
         ):
             raise ValueError(
-                "expected data.directory (--data DIR), or data.train and data.dev "
-                f"(--train FILE --dev FILE), found directory={self.data.directory!r}, "
-                f"train={self.data.train!r}, dev={self.data.dev!r}"
+                "expected either data.directory (--data DIR), or data.train and "
+                "data.dev (--train FILE --dev FILE), found "
+                f"directory={self.data.directory!r}, train={self.data.train!r}, "
+                f"dev={self.data.dev!r}"
             )
         if self.task.kind != "auto" and self.task.name not in TABLES:
             raise ValueError(
@@ -228,12 +237,23 @@ FLAGS = (
     Flag("--text-column", "task.text_column", metavar="NAME"),
     Flag("--pair-column", "task.pair_column", metavar="NAME"),
     Flag("--label-column", "task.label_column", metavar="NAME"),
+    Flag("--question-column", "task.question_column", metavar="NAME"),
+    Flag("--context-column", "task.context_column", metavar="NAME"),
+    Flag("--answer-column", "task.answer_column", metavar="NAME"),
     Flag("--format", "task.format"),
     Flag("--quoting", "task.quoting"),
     Flag("--skip-bad-rows", "task.skip_bad_rows"),
     Flag("--retry-at-half-rate", "optimizer.retry_at_half_rate"),
 )
 """Short forms of settings."""
+
+OFFICIAL = (
+    "optimizer.layer_decay=0.8",
+    "optimizer.clip_occurrences=true",
+    "optimizer.retry_at_half_rate=false",
+    "run.bucketing=false",
+)
+"""Where the defaults differ from the official code, its settings."""
 
 
 def load(

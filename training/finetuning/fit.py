@@ -132,8 +132,8 @@ def train(
             _save(checkpoint, variables, state)
     if settings.run.keep == "best":
         with np.load(best) as stored:
-            for number, weight in enumerate(problem.model.weights):
-                weight.assign(stored[f"v{number}"])
+            for index, weight in enumerate(problem.model.weights):
+                weight.assign(stored[f"v{index}"])
     return state
 
 
@@ -169,9 +169,9 @@ def step_function_of(
     """Returns one traced step; one trace serves batches of every shape."""
     variables = problem.model.trainable_variables
 
-    def step(inputs: Any, targets: Any, number: Any) -> Any:
+    def step(inputs: Any, targets: Any, index: Any) -> Any:
         with (
-            dropout_seed(tf.stack([tf.constant(seed, tf.int32), number])),
+            dropout_seed(tf.stack([tf.constant(seed, tf.int32), index])),
             tf.GradientTape() as tape,
         ):
             if settings.optimizer.clip_occurrences:
@@ -237,7 +237,7 @@ def _judge(
 
 
 def _numbered(variables: Any) -> dict[str, Any]:
-    return {f"v{number}": v.numpy() for number, v in enumerate(variables)}
+    return {f"v{index}": v.numpy() for index, v in enumerate(variables)}
 
 
 def _save(file: Path, variables: Any, state: State) -> None:
@@ -265,15 +265,15 @@ def _restore(file: Path, variables: Any) -> State:
     with np.load(file) as stored:
         there = len(stored.files) - 1
         if there != len(variables) or any(
-            stored[f"v{number}"].shape != tuple(variable.shape)
-            for number, variable in enumerate(variables)
+            stored[f"v{index}"].shape != tuple(variable.shape)
+            for index, variable in enumerate(variables)
         ):
             raise CommandError(
                 f"{file}: expected the {len(variables)} variables of model and "
                 f"optimizer, found {there} or others; remove the file to begin anew"
             )
-        for number, variable in enumerate(variables):
-            variable.assign(stored[f"v{number}"])
+        for index, variable in enumerate(variables):
+            variable.assign(stored[f"v{index}"])
         content = json.loads(bytes(stored["state"]))
     content["window"] = [tuple(entry) for entry in content["window"]]
     content["hits"] = tuple(content["hits"])

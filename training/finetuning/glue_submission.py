@@ -137,12 +137,12 @@ def check(path: Path) -> dict[str, Any]:
             raise UsageError(f"{path}/{part.file}: expected UTF-8: {error}") from None
         if lines[0] != "index\tprediction":
             bad.add(1, f"expected the header index, prediction, found {lines[0]!r}")
-        for number, line in enumerate(lines[1:]):
+        for index, line in enumerate(lines[1:]):
             cells = line.split("\t")
-            if len(cells) != 2 or cells[0] != str(number):
-                bad.add(number + 2, f"expected index {number} and an answer: {line!r}")
+            if len(cells) != 2 or cells[0] != str(index):
+                bad.add(index + 2, f"expected index {index} and an answer: {line!r}")
             elif not _is_answer(part.task, cells[1]):
-                bad.add(number + 2, f"expected {_expected(part.task)}: {cells[1]!r}")
+                bad.add(index + 2, f"expected {_expected(part.task)}: {cells[1]!r}")
         if len(lines) - 1 != part.rows:
             bad.add(len(lines), f"expected {part.rows} rows, found {len(lines) - 1}")
         bad.settle(skip=False)
@@ -167,12 +167,12 @@ def _answers(
             )
         loaded[part.task] = trained
     trained = loaded[part.task]
-    found, remarks = outputs_of(trained, texts, part.file)
+    outputs, remarks = outputs_of(trained, texts, part.file)
     for remark in remarks:
         print(f"warning: {remark}", file=sys.stderr)
     if trained.kind == "regression":  # scores of STS are from 0 to 5
-        return [f"{min(5.0, max(0.0, float(value))):.3f}" for value in found[:, 0]]
-    return [trained.model.labels[int(index)] for index in found.argmax(axis=-1)]
+        return [f"{min(5.0, max(0.0, float(value))):.3f}" for value in outputs[:, 0]]
+    return [trained.model.labels[int(index)] for index in outputs.argmax(axis=-1)]
 
 
 def _source(part: Part, data: Path, fill: bool) -> Path | None:
@@ -189,7 +189,7 @@ def _filler(task: str) -> str:
 
 
 def _tsv(answers: Sequence[str]) -> str:
-    rows = [f"{number}\t{answer}\n" for number, answer in enumerate(answers)]
+    rows = [f"{index}\t{answer}\n" for index, answer in enumerate(answers)]
     return "index\tprediction\n" + "".join(rows)
 
 

@@ -1,6 +1,9 @@
 """Labelled rows of a Hugging Face data set, by name."""
 
+import json
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from common.command_line import UsageError
 from common.labelled_tables.bad_rows import BadRows
@@ -34,24 +37,28 @@ def read_hub_rows(given: str) -> Table:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{given}: {type(error).__name__}: {reason}") from error
     header = tuple(rows.column_names)
-    names = {
-        column: feature.names
-        for column, feature in rows.features.items()
-        if isinstance(feature, datasets.ClassLabel)
-    }
-
-    def cell(column: str, value: object) -> str:
-        if value is None:
-            return ""
-        if column in names and isinstance(value, int) and value >= 0:
-            return str(names[column][value])
-        if isinstance(value, list):
-            return ",".join(map(str, value))
-        return str(value)
-
-    found = [
-        Row(number, tuple(cell(column, row[column]) for column in header))
-        for number, row in enumerate(rows)
+    names = {column: _class_names(feature) for column, feature in rows.features.items()}
+    table_rows = [
+        Row(index, tuple(_cell(row[column], names[column]) for column in header))
+        for index, row in enumerate(rows)
     ]
-    print(f"{given}: {len(found)} rows", file=sys.stderr)
-    return Table(given, header, found, "none", BadRows(given))
+    print(f"{given}: {len(table_rows)} rows", file=sys.stderr)
+    return Table(given, header, table_rows, "none", BadRows(given))
+
+
+def _class_names(feature: Any) -> Sequence[str]:
+    """Returns the names of a column of classes, or of lists of classes; or none."""
+    return tuple(getattr(getattr(feature, "feature", feature), "names", None) or ())
+
+
+def _cell(value: object, names: Sequence[str]) -> str:
+    """Returns a value as a cell: classes by their names, lists and objects as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and names:
+        return json.dumps([names[index] for index in value], ensure_ascii=False)
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False)
+    if names and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return names[value]
+    return str(value)

@@ -44,7 +44,7 @@ def run(
         )
     examples = _read(source, options, trained)
     texts = [example.texts for example in examples]
-    found, remarks = outputs_of(trained, texts, str(source))
+    outputs, remarks = outputs_of(trained, texts, str(source))
     for remark in remarks:
         print(f"warning: {remark}", file=sys.stderr)
     names = list(trained.model.labels or ())
@@ -53,7 +53,7 @@ def run(
     scores = [f"score_{_cell(name)}" for name in names] or ["score"]
     out.write("\t".join(["label", *scores, *columns]) + "\n")
     counts: dict[str, int] = {}
-    for row, example in zip(found, texts, strict=True):
+    for row, example in zip(outputs, texts, strict=True):
         label = _label(row, names, trained.kind)
         counts[label] = counts.get(label, 0) + 1
         cells = [_cell(label), *(f"{value:.6g}" for value in row)]

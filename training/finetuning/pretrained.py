@@ -96,17 +96,17 @@ def _stored_values(directory: Path) -> Counter[tuple[Any, ...]]:
     """Returns the fingerprints of every stored array."""
     import h5py
 
-    found: Counter[tuple[Any, ...]] = Counter()
+    fingerprints: Counter[tuple[Any, ...]] = Counter()
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and "seed" not in name:
-            found[_fingerprint(item[()])] += 1
+            fingerprints[_fingerprint(item[()])] += 1
 
     for file in _WEIGHTS:
         if (directory / file).is_file():
             with h5py.File(directory / file) as stream:
                 stream.visititems(visit)
-    return found
+    return fingerprints
 
 
 def _fingerprint(value: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ def table_of_runs(runs: Sequence[Mapping[str, Any]], metric: str) -> str:
         remarks = [
             *(["constant predictions"] if run.get("degenerate") else []),
             *(["once more at half the rate"] if run.get("retried") else []),
-            *([run["error"]] if "error" in run else []),
+            *([" ".join(run["error"].split())] if "error" in run else []),
         ]
         lines.append(
             f"| {run['seed']} | {'failed' if 'error' in run else shown} | "
@@ -52,9 +52,14 @@ def draw_runs(
         axis.axhline(line, color="#D55E00", linestyle="--", linewidth=1)
         axis.annotate("guessing the majority", (0.52, line), fontsize=7, va="bottom")
     axis.set_ylabel(metric)
-    axis.set_xticks([1], [f"{len(values)} runs"])
+    axis.set_xticks([1], [told_runs(len(values))])
     axis.grid(alpha=0.3, axis="y")
     save_figure(figure, file, title)
+
+
+def told_runs(count: int) -> str:
+    """Returns ``"1 run"`` or ``"3 runs"``."""
+    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def draw_confusion(
@@ -125,10 +130,9 @@ def mistakes(
     columns = ["text", "text_pair"][: len(texts[0])]
     lines = ["\t".join(["score", "label", "predicted", *columns])]
     for row in worst:
-        cells = [" ".join(text.split()) for text in texts[row]]
-        lines.append(
-            "\t".join([f"{sureness[row]:.4f}", names[row], guesses[row], *cells])
-        )
+        cells = [names[row], guesses[row], *texts[row]]
+        told = (" ".join(cell.split()) for cell in cells)
+        lines.append("\t".join([f"{sureness[row]:.4f}", *told]))
     return "\n".join(lines) + "\n"
 
 

@@ -61,7 +61,11 @@ class SpanProblem:
                 f"{settings.run.label_smoothing}"
             )
         warn_of_untrained_positions(start, self.width)
-        self._windows, self._cut = _training_windows(preprocessor, data.train)
+        self._windows = _training_windows(preprocessor, data.train)
+        self._cut = {
+            name: cut_question_tokens(preprocessor, part, name)
+            for name, part in (("train", data.train), ("dev", data.dev))
+        }
         self.lengths = self._windows["padding_mask"].sum(axis=1).astype(np.int64)
         self._answers: tuple[dict[str, str], dict[str, float]] = ({}, {})
 
@@ -128,8 +132,12 @@ class SpanProblem:
                 "questions": len(self.data.train),
                 "windows": len(self.lengths),
                 "windows_without_the_whole_answer": int(without.sum()),
-                "question_tokens_cut": self._cut,
-            }
+                "question_tokens_cut": self._cut["train"],
+            },
+            "dev": {
+                "questions": len(self.data.dev),
+                "question_tokens_cut": self._cut["dev"],
+            },
         }
 
     def store(self, path: Path) -> None:
@@ -156,12 +164,12 @@ def predict_answers(
     with Progress(len(questions), "questions", label) as progress:
         for first in range(0, len(questions), _CHUNK):
             part = questions[first : first + _CHUNK]
-            found = model.answers_and_scores(
+            answered = model.answers_and_scores(
                 [question.question for question in part],
                 [question.context for question in part],
                 max_answer_length=max_answer_length,
             )
-            for question, (answers, score) in zip(part, found, strict=True):
+            for question, (answers, score) in zip(part, answered, strict=True):
                 predictions[question.id] = answers[0].text if answers else ""
                 scores[question.id] = score
             progress.update(len(part))
@@ -195,10 +203,9 @@ def _preprocessor(
 
 def _training_windows(
     preprocessor: LVBertSpanPredictorPreprocessor, questions: Sequence[Question]
-) -> tuple[dict[str, Any], int]:
-    """Returns inputs and targets of all windows, int32, and question tokens cut."""
+) -> dict[str, Any]:
+    """Returns inputs and targets of all windows, int32."""
     parts: list[dict[str, Any]] = []
-    cut = 0
     for first in range(0, len(questions), _CHUNK):
         chunk = questions[first : first + _CHUNK]
         x = {
@@ -212,15 +219,29 @@ def _training_windows(
             ),
         }
         inputs, targets = preprocessor(x, y=y)
-        asked = preprocessor.tokenizer.tokenize_strings(x["question"]).row_lengths()
-        over = tf.maximum(asked - preprocessor.max_question_length, 0)
-        cut += int(tf.reduce_sum(over))
         arrays = {**inputs, **targets}
         parts.append({name: np.asarray(arrays[name]) for name in (*_INPUTS, *_TARGETS)})
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+
+def cut_question_tokens(
+    preprocessor: LVBertSpanPredictorPreprocessor,
+    questions: Sequence[Question],
+    part: str,
+) -> int:
+    """Returns how many tokens questions lose to their limit, and warns of them.
+
+    Args:
+        preprocessor: with the limit.
+        questions: the questions.
+        part: what the warning calls them.
+    """
+    cut = preprocessor.question_tokens_cut([q.question for q in questions])
     if cut:
         print(
-            f"warning: questions longer than {preprocessor.max_question_length} tokens "
-            f"are cut ({cut} tokens in all; --set span.max_question_length=N)",
+            f"warning: {part}: questions longer than "
+            f"{preprocessor.max_question_length} tokens are cut ({cut} tokens in all; "
+            "--set span.max_question_length=N)",
             file=sys.stderr,
         )
-    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}, cut
+    return cut

@@ -1,4 +1,4 @@
-"""Questions, contexts and answers: the files of SQuAD, or a table of one's own."""
+"""Questions, contexts and answers, and the JSON files of SQuAD that hold them."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from typing import Any
 from common.command_line import UsageError
 from common.labelled_tables.bad_rows import BadRows
 from common.labelled_tables.lines import read_bytes
-from common.labelled_tables.table import read_table
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def read_squad(
             f"found none ({error})"
         ) from None
     bad = BadRows(str(path))
-    found: list[Question] = []
+    questions: list[Question] = []
     seen: set[str] = set()
     for a, article in enumerate(articles):
         for p, paragraph in enumerate(_list(article, "paragraphs")):
@@ -65,80 +64,28 @@ def read_squad(
                 question = _question(entry, context, where, bad)
                 if question is None:
                     continue
-                problem = _problem(question, unanswerable)
+                problem = problem_of(question, unanswerable)
                 if question.id in seen:
                     problem = "its id stands twice"
                 seen.add(question.id)
                 if problem:
                     bad.add(f"question {question.id}", problem)
                 else:
-                    found.append(question)
-    return found, _settle(path, found, bad, skip_bad_rows)
+                    questions.append(question)
+    return questions, settle(str(path), questions, bad, skip_bad_rows)
 
 
-def read_question_table(
-    path: Path, *, format: str = "auto", quoting: str = "auto", skip_bad_rows: bool
-) -> tuple[list[Question], int]:
-    """Reads a table with the columns question, context, answer and maybe answer_start.
-
-    An empty answer means that the context holds none. Without ``answer_start`` the
-    answer must stand in the context once.
+def settle(file: str, questions: list[Question], bad: BadRows, skip: bool) -> int:
+    """Returns how many questions were left out.
 
     Raises:
-        UsageError: naming the file and the lines that are not as expected.
+        UsageError: naming the bad ones unless they are skipped, or if none is left.
     """
-    table = read_table(path, format=format, quoting=quoting)
-    wanted = ("question", "context", "answer")
-    missing = [name for name in wanted if name not in table.header]
-    if missing:
-        raise UsageError(
-            f"{path}:1: expected the columns {', '.join(wanted)} and maybe "
-            f"answer_start and id, found {', '.join(table.header)}"
-        )
-    places = {name: table.header.index(name) for name in table.header}
-    found = []
-    for row in table.rows:
-        cell = {name: row.cells[place] for name, place in places.items()}
-        answer, start = cell["answer"], -1
-        given = cell.get("answer_start", "").strip()
-        count = cell["context"].count(answer) if answer else 0
-        if answer and given.lstrip("-").isdigit():
-            start = int(given)
-        elif given:
-            table.bad.add(
-                row.line, f"answer_start: expected a whole number, found {given!r}"
-            )
-            continue
-        elif answer and count == 1:
-            start = cell["context"].index(answer)
-        elif answer and count > 1:
-            table.bad.add(
-                row.line,
-                f"the answer {answer[:40]!r} stands {count} times in the context: "
-                "expected a column answer_start that says which is meant",
-            )
-            continue
-        question = Question(
-            cell.get("id", str(row.line)),
-            cell["question"],
-            cell["context"],
-            (answer,) if answer else (),
-            start,
-        )
-        problem = _problem(question, True)
-        if problem:
-            table.bad.add(row.line, problem)
-        else:
-            found.append(question)
-    return found, _settle(path, found, table.bad, skip_bad_rows)
-
-
-def _settle(path: Path, found: list[Question], bad: BadRows, skip: bool) -> int:
     skipped = bad.settle(
         skip=skip, hint="--skip-bad-rows leaves such questions out and counts them"
     )
-    if not found:
-        raise UsageError(f"{path}: expected at least one question, found none")
+    if not questions:
+        raise UsageError(f"{file}: expected at least one question, found none")
     return skipped
 
 
@@ -167,7 +114,13 @@ def _question(entry: Any, context: Any, where: str, bad: BadRows) -> Question | 
     return None
 
 
-def _problem(question: Question, unanswerable: bool) -> str | None:
+def problem_of(question: Question, unanswerable: bool) -> str | None:
+    """Says what is wrong with a question, or None.
+
+    Args:
+        question: to look at.
+        unanswerable: whether it may have no answer.
+    """
     if not question.question.strip() or not question.context.strip():
         return "expected a question and a context, found an empty text"
     if not question.answers:
@@ -180,10 +133,10 @@ def _problem(question: Question, unanswerable: bool) -> str | None:
             f"the answer {answer[:40]!r} is not in the context: answer_start is "
             f"{start}, the context has {len(question.context)} characters"
         )
-    found = question.context[start : start + len(answer)]
-    if found != answer:
+    there = question.context[start : start + len(answer)]
+    if there != answer:
         return (
             f"expected the answer {answer[:40]!r} at character {start} of the context, "
-            f"found {found[:40]!r}"
+            f"found {there[:40]!r}"
         )
     return None

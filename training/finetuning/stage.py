@@ -9,13 +9,18 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from common.command_line import CommandError
+from common.command_line import CommandError, UsageError
 from common.files import write_directory, write_text
 from training.finetuning import experiment as finetune_experiment
 from training.finetuning import pretrained, task_data
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.one_run import RESULT_FILE, finished, place_of, run_seed
-from training.finetuning.report import draw_confusion, draw_runs, table_of_runs
+from training.finetuning.report import (
+    draw_confusion,
+    draw_runs,
+    table_of_runs,
+    told_runs,
+)
 from training.finetuning.task_data import TaskData
 from training.metrics.classification import majority_share
 from training.run.directory import RunDirectory
@@ -57,7 +62,11 @@ def run(
         if stored is not None and [r["seed"] for r in stored["runs"]] == list(seeds):
             return stored
         left = [seed for seed in seeds if finished(run_dir, seed) is None]
-        _train(settings, data, left, run_dir, processes)
+        try:
+            _train(settings, data, left, run_dir, processes)
+        except UsageError:
+            _forget(directory, left)
+            raise
         runs = [finished(run_dir, seed) or {} for seed in seeds]
         return _conclude(settings, data, runs, directory)
 
@@ -83,6 +92,16 @@ def _train(
             work.result()
 
 
+def _forget(directory: RunDirectory, seeds: Sequence[int]) -> None:
+    """Takes back a run that settings made impossible before its first step."""
+    directory.forget()
+    for seed in seeds:
+        place = place_of(directory.path, seed)
+        for empty in (place, place.parent):
+            if empty.is_dir() and not any(empty.iterdir()):
+                empty.rmdir()
+
+
 def _conclude(
     settings: FinetuneExperiment,
     data: TaskData,
@@ -92,10 +111,10 @@ def _conclude(
     metric = data.task.metric
     runs = [dict(run) for run in runs]
     directory.truncate(-1)
-    for one in runs:
-        for point in one.pop("curve", []):
+    for run in runs:
+        for point in run.pop("curve", []):
             directory.append_metrics(
-                int(point.pop("step")), f"seed-{one['seed']}", point
+                int(point.pop("step")), f"seed-{run['seed']}", point
             )
     done = [run for run in runs if "error" not in run]
     if not done:
@@ -135,7 +154,7 @@ def _conclude(
     draw_runs(
         scores,
         metric,
-        f"{data.task.name}: {metric} of {len(scores)} runs",
+        f"{data.task.name}: {metric} of {told_runs(len(scores))}",
         majority if metric == "accuracy" else None,
         directory.figures / "runs.png",
     )

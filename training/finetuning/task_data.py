@@ -29,7 +29,8 @@ from common.labelled_tables.lines import find_table
 from training.finetuning import glue_files, tasks
 from training.finetuning.experiment import FinetuneExperiment
 from training.finetuning.hub_rows import PREFIX, read_hub_rows
-from training.finetuning.squad_files import Question, read_question_table, read_squad
+from training.finetuning.question_tables import QuestionOptions, read_question_table
+from training.finetuning.squad_files import Question, read_squad
 from training.finetuning.tasks import Task
 
 
@@ -179,8 +180,8 @@ def _labels(
         return ()
     cells = [example.label for example in train.examples]
     if task.kind == "multi_label":
-        found = sorted({name for cell in cells for name in multi_hot(cell, settings)})
-        _check_several(train.file, found)
+        names = sorted({name for cell in cells for name in multi_hot(cell, settings)})
+        _check_several(train.file, names)
         unseen_labels(
             dev.file,
             [
@@ -188,9 +189,9 @@ def _labels(
                 for example in dev.examples
                 for name in multi_hot(example.label, settings)
             ],
-            found,
+            names,
         )
-        return tuple(found)
+        return tuple(names)
     if task.labels is None and settings.task.kind == "auto":
         _check_classes(train.file, cells)
     names = list(task.labels or sorted(set(cells)))
@@ -228,21 +229,43 @@ def _questions(settings: FinetuneExperiment, task: Task) -> TaskData:
     for stem, given in (("train", settings.data.train), ("dev", settings.data.dev)):
         if task.name in tasks.TABLES:
             named = (task.name,)
-            path = Path(given or find_table(Path(settings.data.directory), stem, named))
-            found, left_out = read_question_table(
-                path,
-                format=settings.task.format,
-                quoting=settings.task.quoting,
-                skip_bad_rows=skip,
+            file = given or str(find_table(Path(settings.data.directory), stem, named))
+            questions, left_out = read_question_table(
+                file, _question_options(settings, task, file)
             )
         else:
             path = Path(given) if given else _squad_file(settings, task, stem)
-            found, left_out = read_squad(
+            questions, left_out = read_squad(
                 path, unanswerable=task.name == "squad2", skip_bad_rows=skip
             )
-        parts.append(found)
+        parts.append(questions)
         skipped += left_out
-    return TaskData(task, parts[0], parts[1], counts={"skipped_rows": skipped})
+    train, dev = parts
+    asked = {(question.question, question.context) for question in train}
+    seen = sum((question.question, question.context) in asked for question in dev)
+    if seen:
+        print(
+            f"warning: {seen} of {len(dev)} questions to measure on are trained on, "
+            "with the same context: figures on them measure memory",
+            file=sys.stderr,
+        )
+    counts = {"skipped_rows": skipped, "dev_questions_in_train": seen}
+    return TaskData(task, train, dev, counts=counts)
+
+
+def _question_options(
+    settings: FinetuneExperiment, task: Task, file: str
+) -> QuestionOptions:
+    section = settings.task
+    return QuestionOptions(
+        section.question_column,
+        section.context_column,
+        section.answer_column,
+        section.start_column,
+        format=section.format if section.format != "auto" else _format(task, file),
+        quoting=section.quoting,
+        skip_bad_rows=section.skip_bad_rows,
+    )
 
 
 def _squad_file(settings: FinetuneExperiment, task: Task, stem: str) -> Path:

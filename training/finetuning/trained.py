@@ -100,15 +100,15 @@ def outputs_of(
         ],
     )
     order = np.argsort(encoded.lengths, kind="stable")
-    found = np.zeros((len(order), model.num_classes))
+    outputs = np.zeros((len(order), model.num_classes))
     with Progress(len(order), "examples", label) as progress:
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
             longest = int(encoded.lengths[rows].max())
             batch = encoded.batch(rows, rounded(longest, width) if free else width)
-            found[rows] = scores(batch).numpy()
+            outputs[rows] = scores(batch).numpy()
             progress.update(len(rows))
     if trained.kind == "classification":
-        powers = np.exp(found - found.max(axis=-1, keepdims=True))
-        found = powers / powers.sum(axis=-1, keepdims=True)
-    return found, warn_of_losses(label, encoded, width)
+        powers = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        outputs = powers / powers.sum(axis=-1, keepdims=True)
+    return outputs, warn_of_losses(label, encoded, width)

@@ -75,6 +75,7 @@ class RunDirectory:
         self.model = path / "model"
         self.result_file = path / "result.json"
         self._lock: IO[str] | None = None
+        self._begun_here = False
 
     @classmethod
     def open(
@@ -226,6 +227,17 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
+    def forget(self) -> None:
+        """Undoes the beginning of a run, if the call that opened it began it.
+
+        For what turns out to be wrong usage before anything is trained: the directory
+        would be refused once the settings are put right.
+        """
+        if self._begun_here:
+            self.config_file.unlink(missing_ok=True)
+            self.versions_file.unlink(missing_ok=True)
+            self._begun_here = False
+
     def _acquire(self) -> None:
         """Takes the lock; the system releases it however this process ends."""
         stream = (self.path / ".lock").open("a")
@@ -245,6 +257,7 @@ class RunDirectory:
             self._check_same(config_toml, identity, extendable)
             write_text(self.config_file, config_toml)
             return
+        self._begun_here = True
         versions = {**_versions(), "format": FORMAT, "data": dict(identity)}
         write_text(self.versions_file, json.dumps(versions, indent=2) + "\n")
         write_text(self.config_file, config_toml)

@@ -217,3 +217,10 @@ def test_files_that_are_refused_name_the_place(name: str) -> None:
     folder = require_shared(f"faults/labels/{name}")
     with pytest.raises(UsageError, match=REFUSED[name]):
         read(find_table(folder, "train"))
+
+
+def test_semicolons_of_a_spreadsheet_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "train.csv"
+    file.write_text("text;label\na;b\n")
+    with pytest.raises(UsageError, match=r"csv:1: .*a semicolon\. Save it with commas"):
+        read(file)

@@ -200,6 +200,8 @@ def test_odd_texts_have_no_answers_and_no_errors() -> None:
     long = "where " * 50
     windows = predictor.preprocessor.windows([long], ["in rome"])
     assert windows.question_tokens_cut == 44
+    with pytest.warns(UserWarning, match="cut to 6 tokens.*: 44 tokens are lost"):
+        predictor.answer([long], ["in rome"])
 
 
 def test_wrong_use_is_told() -> None:

@@ -1,6 +1,7 @@
 """What Keras users do around `fit`: callbacks, optimizers, freezing, adapters."""
 
 import csv
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ def _assert_same(a: Any, b: Any, atol: float = 0.0) -> None:
     pairs = zip(a.get_weights(), b.get_weights(), strict=True)
     for left, right in pairs:
         np.testing.assert_allclose(left, right, atol=atol, rtol=0)
+
+
+def _loaded_quietly(path: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return keras.models.load_model(path)
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +122,11 @@ def test_accumulated_gradients_are_those_of_the_larger_batch() -> None:
 def test_averages_of_weights_are_those_of_the_steps() -> None:
     steps: list[list[np.ndarray]] = []
     record = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda *_: steps.append(
+        on_train_batch_end=lambda batch, logs=None: steps.append(
             [np.asarray(v) for v in model.trainable_variables]
         )
     )
     model = classifier()
-    start = [np.asarray(v) for v in model.trainable_variables]
     model.compile(
         keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), run_eagerly=True
     )
@@ -129,8 +135,9 @@ def test_averages_of_weights_are_those_of_the_steps() -> None:
     )
     assert len(steps) == 2
     for i, variable in enumerate(model.trainable_variables):
-        average = start[i]
-        for step in steps:
+        # Keras' average begins with the first step's weights, not with the fresh ones.
+        average = steps[0][i]
+        for step in steps[1:]:
             average = 0.5 * average + 0.5 * step[i]
         np.testing.assert_allclose(np.asarray(variable), average, atol=1e-6)
 
@@ -176,6 +183,11 @@ def test_frozen_parts_do_not_move(own: bool, tmp_path: Path) -> None:
     model.save(tmp_path / "frozen.keras")
     again = keras.models.load_model(tmp_path / "frozen.keras")
     assert [v.path.split("/")[-2] for v in again.trainable_weights] == ["logits"] * 2
+    # The optimizer goes on with the moments of what was trained before.
+    assert len(again.optimizer.variables) == len(model.optimizer.variables)
+    for a, b in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    again.fit(TEXTS, CLASSES, verbose=0)
 
 
 def test_adapters_learn_alone_and_come_back(tmp_path: Path) -> None:
@@ -193,8 +205,13 @@ def test_adapters_learn_alone_and_come_back(tmp_path: Path) -> None:
     expected = model.predict(TEXTS, verbose=0)
     model.save(tmp_path / "adapted.keras")
     model.save_to_preset(str(tmp_path / "adapted"))
+    # Keras merges the adapters into the weights: nothing is left of their optimizer.
+    with pytest.warns(UserWarning, match="optimizer begins anew"):
+        loaded_file = keras.models.load_model(tmp_path / "adapted.keras")
+    loaded_file.fit(TEXTS, CLASSES, verbose=0)
+    loaded_file = _loaded_quietly(tmp_path / "adapted.keras")
     for again in (
-        keras.models.load_model(tmp_path / "adapted.keras"),
+        loaded_file,
         lvbert_tf.LVBertTextClassifier.from_preset(str(tmp_path / "adapted")),
     ):
         np.testing.assert_allclose(again.predict(TEXTS, verbose=0), expected, atol=1e-6)

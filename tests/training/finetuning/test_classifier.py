@@ -15,6 +15,7 @@ from training.finetuning import pretrained, stage, task_data
 from training.finetuning.classifier import ClassifierProblem
 from training.finetuning.encoding import encode, epoch_batches, rounded
 from training.finetuning.learning import learning_of
+from training.finetuning.report import mistakes
 from training.finetuning.targets import Targets, targets_of
 from training.finetuning.tasks import GLUE, SQUAD
 
@@ -124,6 +125,18 @@ def test_weights_smoothing_and_several_labels() -> None:
     assert figures["micro_f1"] == pytest.approx(0.8)
     _, hits = several.losses(tf.constant(logits, tf.float32), several.for_loss(values))
     assert hits.numpy().tolist() == [1.0, 0.0]
+
+
+def test_a_mistake_is_one_row_whatever_texts_and_labels_hold() -> None:
+    targets = Targets("classification", ("a\tb", "c"))
+    logits = np.array([[3.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
+    texts = [("one\ntext",), ("right",), ("two\ttexts",)]
+    rows = mistakes(targets, logits, np.array([1, 1, 1]), texts).splitlines()
+    assert [line.split("\t")[1:] for line in rows] == [
+        ["label", "predicted", "text"],
+        ["c", "a b", "one text"],
+        ["c", "a b", "two texts"],
+    ]
 
 
 def test_defaults_suit_the_models_size(model_dir: Path, data_dir: Path) -> None:

@@ -1,10 +1,10 @@
 """Real data, and a small backbone that is pretrained in the test: it learns."""
 
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.commands import run as run_command
@@ -19,57 +19,45 @@ pytestmark = pytest.mark.slow
 def command(*words: Any) -> dict[str, Any]:
     ran = run_command("training", *words)
     assert ran.status == 0, ran.errors
-    found: dict[str, Any] = ran.output
-    return found
+    output: dict[str, Any] = ran.output
+    return output
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Vocabulary and records of the texts of SST-2."""
-    folder = tmp_path_factory.mktemp("records")
-    lines = require_shared("data/glue/SST-2/train.tsv").read_text().splitlines()[1:]
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight layers of width 64 after 1,000 steps of masked LM on film reviews."""
+    folder = tmp_path_factory.mktemp("backbone")
+    with lzma.open(require_shared("data/imdb/train.tsv.xz"), "rt") as stream:
+        rows = stream.read().split("\n")[1:-1]
     corpus = folder / "corpus.txt"
-    texts = (line.split("\t")[0].strip() for line in lines)
-    corpus.write_text("\n\n".join(text for text in texts if text) + "\n")
+    corpus.write_text("\n\n".join(row.split("\t")[3] for row in rows[::3]) + "\n")
     command(
         "prepare",
         *("--input", corpus, "--output", folder / "records"),
-        *("--vocabulary-size", "8000", "--sequence-length", "32", "--workers", "1"),
+        *("--vocabulary-size", "8000", "--sequence-length", "128"),
     )
-    return folder / "records"
-
-
-def pretrained_model(run_dir: Path, records: Path, changes: dict[str, Any]) -> Path:
-    """Returns a model after some hundred steps of masked LM."""
     settings = {
+        "model.architecture": "sfcfsfcf",
+        "model.embedding_dim": 64,
+        "model.hidden_dim": 64,
+        "model.intermediate_dim": 256,
         "model.num_heads": 2,
         "model.max_sequence_length": 128,
-        "data.directory": records,
-        "data.sequence_length": 32,
-        "run.objective": "mlm",
+        "model.dropout": 0.0,
+        "model.attention_dropout": 0.0,
+        "data.directory": folder / "records",
+        "data.sequence_length": 128,
+        "data.validation_examples": 512,
         "optimizer.learning_rate": 1e-3,
-        "optimizer.warmup_steps": 40,
-        **changes,
+        "optimizer.warmup_steps": 100,
+        "run.objective": "mlm",
+        "run.steps": 1000,
+        "run.batch_size": 16,
     }
     words = (w for k, v in settings.items() for w in ("--set", f"{k}={v}"))
-    return Path(command("pretrain", "--run-dir", run_dir, *words)["model"])
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory, records: Path) -> Path:
-    """Eight layers of width 128."""
-    return pretrained_model(
-        tmp_path_factory.mktemp("backbone") / "run",
-        records,
-        {
-            "model.architecture": "sfcfsfcf",
-            "model.embedding_dim": 128,
-            "model.hidden_dim": 128,
-            "model.intermediate_dim": 512,
-            "run.steps": 600,
-            "run.batch_size": 64,
-        },
-    )
+    result = command("pretrain", "--run-dir", folder / "run", *words)
+    assert result["loss"] < result["unigram_loss"] - 0.5  # it reads its context
+    return Path(result["model"])
 
 
 def finetune(path: Path, model: Path, task: str, *overrides: str) -> dict[str, Any]:
@@ -85,11 +73,6 @@ def first_rows(source: Path, target: Path, count: int) -> Path:
     return target
 
 
-@pytest.mark.xfail(
-    reason="measured: constant predictions; the backbone stays near the loss of token "
-    "frequencies after so short a pretraining",
-    strict=False,
-)
 def test_a_slice_of_sst_beats_the_majority(tmp_path: Path, backbone: Path) -> None:
     folder = require_shared("data/glue/SST-2")
     train = first_rows(folder / "train.tsv", tmp_path / "train.tsv", 16000)
@@ -104,10 +87,6 @@ def test_a_slice_of_sst_beats_the_majority(tmp_path: Path, backbone: Path) -> No
     assert result["runs"][0]["above_majority"]
 
 
-@pytest.mark.xfail(
-    reason="measured: Spearman 0.30 after 480 steps, from the same backbone",
-    strict=False,
-)
 def test_t02_sts_overfits_pairs(tmp_path: Path, backbone: Path) -> None:
     source = require_shared("data/glue/STS-B/train.tsv")
     train = first_rows(source, tmp_path / "train.tsv", 64)
@@ -158,37 +137,3 @@ def test_squad_overfits_questions(tmp_path: Path, backbone: Path) -> None:
         "run.batch_size=16",
     )
     assert result["median"] > 90
-
-
-@pytest.mark.parametrize("number", range(10))
-def test_no_architecture_of_eight_layers_stays_at_chance(
-    tmp_path: Path, records: Path, number: int
-) -> None:
-    """Drawn at random, pretrained and tuned briefly, as the quickstart does."""
-    letters = np.random.default_rng([15, number]).choice(list("csf"), 8)
-    model = pretrained_model(
-        tmp_path / "pretrain",
-        records,
-        {
-            "model.architecture": "".join(letters),
-            "model.embedding_dim": 64,
-            "model.hidden_dim": 64,
-            "model.intermediate_dim": 256,
-            "run.steps": 400,
-            "run.batch_size": 32,
-        },
-    )
-    folder = require_shared("data/glue/SST-2")
-    train = first_rows(folder / "train.tsv", tmp_path / "train.tsv", 12000)
-    result = finetune(
-        tmp_path / "run",
-        model,
-        "sst",
-        f"data.train={train}",
-        f"data.dev={folder / 'dev.tsv'}",
-        "run.epochs=2",
-        "run.dropout=0",
-        "optimizer.learning_rate=1e-3",  # the rate at which one stayed at 50%
-        "optimizer.retry_at_half_rate=true",
-    )
-    assert result["runs"][0]["above_majority"], "".join(letters)

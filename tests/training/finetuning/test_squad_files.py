@@ -8,7 +8,7 @@ import pytest
 
 from common.command_line import UsageError
 from tests.paths import require_shared
-from training.finetuning.squad_files import read_question_table, read_squad
+from training.finetuning.squad_files import read_squad
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,3 @@ def test_bad_questions_are_named_and_can_be_left_out(tmp_path: Path) -> None:
     file.write_text("[]")
     with pytest.raises(UsageError, match="expected a JSON object"):
         read_squad(file)
-
-
-def test_a_table_of_questions(tmp_path: Path) -> None:
-    file = tmp_path / "train.tsv"
-    rows = ["question\tcontext\tanswer\tanswer_start", "q\tab ab\tab\t3", "q\tab\t\t"]
-    file.write_text("\n".join(rows) + "\n")
-    questions, _ = read_question_table(file, skip_bad_rows=False)
-    assert [(q.answers, q.answer_start) for q in questions] == [(("ab",), 3), ((), -1)]
-    file.write_text("\n".join([*rows, "q\tab ab\tab\t", "q\tab\tab\tx"]) + "\n")
-    with pytest.raises(UsageError, match=r"tsv:4: .* stands 2 times(.|\n)*tsv:5: ans"):
-        read_question_table(file, skip_bad_rows=False)

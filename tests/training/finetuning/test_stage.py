@@ -3,8 +3,10 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -110,6 +112,42 @@ class Killed(BaseException):
     """Stands for a kill."""
 
 
+def test_settings_that_cannot_be_leave_no_begun_run(
+    tmp_path: Path, data_dir: Path, model_dir: Path
+) -> None:
+    wrong = experiment(data_dir, model_dir, "run.runs=1", "run.sequence_length=17")
+    with pytest.raises(UsageError, match="run.sequence_length: expected 4 to 16"):
+        finetune.run(wrong, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    with pytest.raises(UsageError, match="expected either data.directory"):
+        experiment(data_dir, model_dir, "data.train=a.tsv", "data.dev=b.tsv")
+
+
+def test_two_commands_at_once_in_a_directory_are_refused(
+    tmp_path: Path, data_dir: Path, model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = experiment(data_dir, model_dir, "run.runs=1")
+
+    def meanwhile(*_: Any) -> None:
+        with pytest.raises(UsageError, match="another process is working in it"):
+            finetune.run(config, tmp_path)
+        raise Killed
+
+    monkeypatch.setattr(finetune, "_train", meanwhile)
+    with pytest.raises(Killed):
+        finetune.run(config, tmp_path)
+
+
+def test_a_state_of_other_variables_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.npz"
+    kernel, bias = keras.Variable(np.ones((2, 3))), keras.Variable(np.ones(3))
+    fit._save(file, [kernel, bias], fit.State(step=4, window=[(0.5, 1.0, 2)]))
+    assert fit._restore(file, [kernel, bias]).step == 4
+    for others in ([kernel], [kernel, bias, bias], [bias, kernel]):
+        with pytest.raises(CommandError, match=r"expected the \d variables of model"):
+            fit._restore(file, others)
+
+
 def test_a_killed_run_goes_on_bit_for_bit(
     tmp_path: Path,
     data_dir: Path,
@@ -117,7 +155,7 @@ def test_a_killed_run_goes_on_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = experiment(
-        data_dir, model_dir, "run.runs=1", "run.epochs=3", "run.checkpoint_every=4"
+        data_dir, model_dir, "run.runs=1", "run.epochs=2", "run.checkpoint_every=4"
     )
     straight = finetune.run(config, tmp_path / "straight")
     save, saved = fit._save, 0
@@ -126,15 +164,15 @@ def test_a_killed_run_goes_on_bit_for_bit(
         nonlocal saved
         save(*arguments)
         saved += 1
-        if saved in (1, 2, 3):
+        if saved in (1, 2):
             raise Killed
 
     monkeypatch.setattr(fit, "_save", die)
-    for _ in range(3):
+    for _ in range(2):  # inside the first epoch, and at its end
         with pytest.raises(Killed):
             finetune.run(config, tmp_path / "killed")
     resumed = finetune.run(config, tmp_path / "killed")
-    assert saved > 3
+    assert saved > 2
     assert without_seconds(resumed) == without_seconds(straight)
     models = [
         tmp_path / n / "model" / "task.weights.h5" for n in ("killed", "straight")
@@ -214,10 +252,14 @@ def test_a_run_at_chance_is_repeated_once_at_half_the_rate(
     assert run["retried"] is True
     assert run["learning_rate"] == 0.5e-9
     assert "once more with half the rate" in capsys.readouterr().err
-    learns = experiment(
-        data_dir, model_dir, *overrides, "run.batch_size=2", "run.dropout=0"
-    )
-    assert finetune.run(learns, tmp_path / "learns")["runs"][0]["retried"] is False
+
+
+def test_an_epoch_of_many_hits_has_left_chance() -> None:
+    problem = SimpleNamespace(chance=0.5)
+    for hits, left in ((50.0, False), (58.0, False), (60.0, True)):
+        assert fit._left_chance(problem, fit.State(hits=(hits, 100))) is left
+    numbers = SimpleNamespace(chance=None)
+    assert fit._left_chance(numbers, fit.State())
 
 
 def test_the_best_epoch_is_kept_and_a_run_may_end_early(
@@ -284,9 +326,13 @@ def test_the_command_takes_files_and_columns(
         *("--task", "csv", "--model", model_dir, "--run-dir", tmp_path / "run"),
         *("--train", tmp_path / "train.csv", "--dev", tmp_path / "dev.csv"),
         *("--text-column", "review", "--label-column", "stars", "--runs", "1"),
-        *("--set", "run.epochs=1"),
+        *("--set", "run.epochs=1", "--official", "--set", "run.bucketing=true"),
     )
     assert ran.status == 0, ran.errors
+    assert ran.output["runs"][0]["layer_decay"] == 0.8
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert "clip_occurrences = true" in config
+    assert "bucketing = true" in config
     assert ran.output["labels"] == ["is bad", "is good"]
     ran = run_command(
         "training",

@@ -124,3 +124,14 @@ def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     write_directory(target, lambda path: (path / "c").write_text("2"))
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     assert [p.name for p in target.iterdir()] == ["c"]
+
+
+def test_a_run_can_be_taken_back_by_the_call_that_began_it(tmp_path: Path) -> None:
+    with RunDirectory.open(tmp_path, CONFIG, {}) as first:
+        first.forget()
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    with RunDirectory.open(tmp_path, CONFIG, {}):
+        pass
+    with RunDirectory.open(tmp_path, CONFIG, {}) as again:
+        again.forget()
+    assert (tmp_path / "config.toml").exists()
