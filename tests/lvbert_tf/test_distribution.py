@@ -17,7 +17,7 @@ pytestmark = pytest.mark.multi_device
 
 KINDS = [
     ("supernet", "sgd"),
-    ("electra", "adamw"),
+    pytest.param("electra", "adamw", marks=pytest.mark.slow),
     pytest.param("supernet", "adamw", marks=pytest.mark.slow),
     pytest.param("electra", "sgd", marks=pytest.mark.slow),
 ]

@@ -47,6 +47,7 @@ def _inputs(path: Path) -> None:
     np.savez(path, **arrays)
 
 
+@pytest.mark.slow
 def test_jax_gives_the_outputs_and_the_training_step_of_tensorflow(
     tmp_path: Path,
 ) -> None:

@@ -93,7 +93,7 @@ def test_running_requests_are_answered(stopping: EmbeddedServer) -> None:
         statuses: list[tuple[int, str | None]] = []
         thread = threading.Thread(target=lambda: statuses.append(ask(connection, SLOW)))
         thread.start()
-        time.sleep(0.2)
+        time.sleep(0.1)
         stopping.stop()
         thread.join(30)
         assert statuses == [(200, "close")]

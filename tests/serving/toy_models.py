@@ -144,7 +144,7 @@ class ToyNumbers(tf.Module):
         def body(step: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return step + 1, tf.sin(value + 1.0)
 
-        steps = tf.constant(int(self._delay_s * 50_000))
+        steps = tf.constant(int(self._delay_s * 150_000))
         _, value = tf.while_loop(
             lambda step, value: step < steps,
             body,

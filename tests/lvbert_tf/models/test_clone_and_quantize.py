@@ -66,7 +66,9 @@ def test_presets_say_what_they_are_for(tmp_path: Path) -> None:
 
 # Keras names each layer that has nothing to quantise.
 @pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")
-@pytest.mark.parametrize("how", ["keras", "preset"])
+@pytest.mark.parametrize(
+    "how", ["preset", pytest.param("keras", marks=pytest.mark.slow)]
+)
 def test_a_quantised_classifier_comes_back(tmp_path: Path, how: str) -> None:
     model = classifier("csf")
     before = model.predict(TEXTS, verbose=0)

@@ -25,7 +25,11 @@ def _data() -> tuple[dict[str, Any], Any]:
 
 @pytest.mark.parametrize(
     ("dtype", "own_optimizer"),
-    [("mixed_float16", False), ("mixed_float16", True), ("mixed_bfloat16", True)],
+    [
+        ("mixed_float16", True),
+        ("mixed_bfloat16", True),
+        pytest.param("mixed_float16", False, marks=pytest.mark.slow),
+    ],
 )
 def test_a_classifier_learns(dtype: str, own_optimizer: bool) -> None:
     keras.utils.set_random_seed(0)

@@ -44,7 +44,7 @@ def _sgd_like(rate: float) -> AdamW:
 @pytest.mark.parametrize(
     ("kind", "way"),
     [
-        ("supernet", "fit"),
+        pytest.param("supernet", "fit", marks=pytest.mark.slow),
         ("electra", "eager"),
         ("masked_lm", "fit"),
         pytest.param("supernet", "eager", marks=pytest.mark.slow),

@@ -157,7 +157,9 @@ def test_answers_keep_case_accents_and_brackets() -> None:
     ]
 
 
-@pytest.mark.parametrize("suffix", ["keras", "preset"])
+@pytest.mark.parametrize(
+    "suffix", ["preset", pytest.param("keras", marks=pytest.mark.slow)]
+)
 def test_it_comes_back_in_a_fresh_process(
     trained: LVBertSpanPredictor, tmp_path: Path, suffix: str
 ) -> None:

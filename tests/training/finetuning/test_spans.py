@@ -16,7 +16,9 @@ from training.finetuning import pretrained, stage, task_data
 from training.finetuning.spans import SpanProblem
 
 
-@pytest.mark.parametrize("task", ["squad1", "squad2"])
+@pytest.mark.parametrize(
+    "task", ["squad1", pytest.param("squad2", marks=pytest.mark.slow)]
+)
 def test_questions_are_learnt_and_the_model_answers(
     tmp_path: Path, model_dir: Path, task: str
 ) -> None:
