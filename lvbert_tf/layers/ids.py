@@ -52,6 +52,32 @@ def check_ids_of(inputs: Any) -> None:
                 check_ids(name, inputs[name])
 
 
+def check_inputs(inputs: Any, backbone: Any) -> None:
+    """Refuses a call's inputs by dtype, and by value where the values are at hand.
+
+    In a traced function they are not; what is fed to one is checked before it.
+
+    Args:
+        inputs: a dict of a backbone's or task's inputs; anything else is let through.
+        backbone: see `check_id_values`.
+
+    Raises:
+        ValueError: see `check_ids_of` and `check_id_values`.
+    """
+    check_ids_of(inputs)
+    if isinstance(inputs, Mapping) and not in_symbolic_scope():
+        names = ("token_ids", "segment_ids", "padding_mask", "mask_positions")
+        if all(_has_values(inputs[name]) for name in names if name in inputs):
+            check_id_values(inputs, backbone)
+
+
+def _has_values(array: Any) -> bool:
+    if isinstance(array, (np.ndarray, list, tuple)):
+        return True
+    # An eager tensor; a symbolic one has no such method.
+    return not isinstance(array, keras.KerasTensor) and hasattr(array, "numpy")
+
+
 def check_id_values(inputs: Any, backbone: Any) -> None:
     """Refuses what no row of a backbone's tables stands for, and unequal shapes.
 
@@ -74,7 +100,7 @@ def check_id_values(inputs: Any, backbone: Any) -> None:
     if tokens > longest:
         raise ValueError(
             f"`token_ids` must be of at most {longest} tokens, which the backbone has "
-            f"positions for. Received: {tokens} tokens"
+            f"positions for (max_sequence_length={longest}). Received: {tokens} tokens"
         )
     limits = {
         "token_ids": backbone.vocabulary_size,

@@ -14,7 +14,7 @@ from lvbert_tf.layers.arguments import (
 )
 from lvbert_tf.layers.embeddings import Embeddings
 from lvbert_tf.layers.encoder import Encoder
-from lvbert_tf.layers.ids import check_ids_of
+from lvbert_tf.layers.ids import check_inputs
 from lvbert_tf.models.exporting import Exports
 from lvbert_tf.models.fresh_heads import check_is_no_supernet
 from lvbert_tf.models.preset_files import CONFIG_FILE, preset_json, preset_name
@@ -222,8 +222,8 @@ class LVBertBackbone(Exports, Backbone):
         return backbone
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Encodes inputs, after refusing ids that are no integers."""
-        check_ids_of(inputs)
+        """Encodes inputs, after refusing ids that no row of a table stands for."""
+        check_inputs(inputs, self)
         return super().__call__(inputs, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from lvbert_tf.layers.ids import check_id_values, check_ids_of
+from lvbert_tf.layers.ids import check_id_values, check_ids_of, check_inputs
 from lvbert_tf.models.compilation import SavesCompilation
 from lvbert_tf.models.exporting import Exports
 from lvbert_tf.models.fresh_heads import (
@@ -50,8 +50,8 @@ class EncoderTask(Exports, SavesCompilation):
     preprocess_samples: Any
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model, after refusing ids that are no integers."""
-        check_ids_of(inputs)
+        """Runs the model, after refusing ids that no row of a table stands for."""
+        check_inputs(inputs, self.backbone)
         return super().__call__(inputs, *args, **kwargs)  # type: ignore[misc]
 
     def fit(

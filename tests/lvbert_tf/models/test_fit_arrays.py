@@ -254,6 +254,10 @@ def test_ids_are_checked_where_they_enter() -> None:
     for wrong in (-1, 11):
         with pytest.raises(ValueError, match=f"Received: {wrong} in row 0"):
             bare.predict({**inputs, "token_ids": np.array([[2, wrong, 3]])})
+        for model in (bare, bare.backbone):
+            for kind in (np.array, tf.constant):
+                with pytest.raises(ValueError, match=f"Received: {wrong} in row 0"):
+                    model({**inputs, "token_ids": kind([[2, wrong, 3]])})
     with pytest.raises(ValueError, match="`token_ids` must be integers"):
         bare.predict({**inputs, "token_ids": ids + 0.5})
 
