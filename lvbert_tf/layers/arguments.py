@@ -35,12 +35,7 @@ def check_rates(**values: Any) -> None:
     Raises:
         ValueError: naming the first argument that is none.
     """
-    for name, value in values.items():
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not number or not 0 <= float(value) < 1:
-            raise ValueError(
-                f"`{name}` must be at least 0 and below 1. Received: {name}={value!r}"
-            )
+    _check_numbers(values, 1.0, "at least 0 and below 1")
 
 
 def check_weights(**values: Any) -> None:
@@ -52,13 +47,14 @@ def check_weights(**values: Any) -> None:
     Raises:
         ValueError: naming the first argument that is none.
     """
+    _check_numbers(values, float("inf"), "a finite number of at least 0")
+
+
+def _check_numbers(values: dict[str, Any], below: float, expected: str) -> None:
     for name, value in values.items():
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not number or not 0 <= float(value) < float("inf"):
-            raise ValueError(
-                f"`{name}` must be a finite number of at least 0. Received: "
-                f"{name}={value!r}"
-            )
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 <= float(value) < below:
+            raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
 
 
 def check_flags(**values: Any) -> None:
